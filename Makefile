@@ -11,11 +11,16 @@ WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist wor
 .PHONY: demo test test-all models bless bench setup clean
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/ready
+setup: $(VENV)/ready $(VENV)/compiled
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+# Python's own form of the modules, for environments in which it writes none by itself.
+$(VENV)/compiled: $(VENV)/ready $(shell find tinyir -name '*.py')
+	$(PY) -m compileall -q tinyir
 	touch $@
 
 demo: setup
@@ -42,7 +47,9 @@ bless: setup
 	$(PY) tests/bless.py
 
 bench: setup
+	$(PY) tests/bench/units.py
 	$(PY) tests/bench/text.py
 
 clean:
 	rm -rf $(VENV) build *.egg-info
+	find tinyir -name __pycache__ -prune -exec rm -r {} +

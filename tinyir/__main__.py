@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
@@ -29,6 +30,7 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         print(f"usage: python -m tinyir COMMAND ...    COMMAND: {', '.join(COMMANDS)}", file=sys.stderr)
         return 2
+    gc.disable()  # what is imported stays: `kit.cli` says why it is off for the rest too
     command = importlib.import_module(f"tinyir.cmd.{sys.argv[1].replace('-', '_')}")
     return command.main(sys.argv[2:])
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -15,6 +14,7 @@ from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.pipeline import STAGES
 from .kit.diag import Diag, Refused, refuse
 from .kit.phrase import Phrase, why_of
+from .kit.records import dataclass, replace
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
 from .runtime.external import Array, GpuArray, Result, on_host

@@ -47,6 +47,7 @@ WRITERS = (
     "tune/table.py",
     "kit/render.py",
     "kit/diag.py",
+    "kit/records.py",
     "__init__.py",
 )
 # Sentences elsewhere that no diagnostic tells: results on stdout, pieces of texts, words of the languages.

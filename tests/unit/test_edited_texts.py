@@ -263,4 +263,4 @@ def test_validation_is_a_small_part_of_the_pipe() -> None:
         shown, text = counted(language_of(following).show, made)
         validation += counted(language.validate, module)[0]
         work += parsed + checked + lowered + shown
-    assert validation < 0.05 * work, (validation, work)
+    assert validation < 0.1 * work, (validation, work)

@@ -10,9 +10,10 @@ shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
+
+from ..kit.records import dataclass, replace
 
 BANKS, WORD = 32, 4  # bytes of a word
 LINE = BANKS * WORD  # bytes that are served at once

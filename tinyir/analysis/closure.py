@@ -8,12 +8,12 @@ at run time, and a chain that mixes ever more and would not end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ..ir import index
 from ..ir.expr import ONE, Expr
 from ..ir.ops import OPS
 from ..ir.sets import is_representable
+from ..kit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

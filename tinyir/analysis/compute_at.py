@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import poly
 from ..ir.index import Entry
 from ..ir.sets import read_map, read_set, with_names
+from ..kit.records import dataclass, replace
 from .counting import count
 from .tiles import RING
 

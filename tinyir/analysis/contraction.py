@@ -8,7 +8,6 @@ another.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir import tiny
 from ..ir.expr import ONE, ZERO, Expr
@@ -16,6 +15,7 @@ from ..ir.index import Access, Entry, Fill, Read
 from ..ir.ops import OPS
 from ..ir.poly import Window
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from .access import compose
 
 Ranges = tuple[tuple[str, int, int], ...]

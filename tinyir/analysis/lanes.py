@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..ir.expr import ONE, Bound, Expr
 from ..ir.gpu.nodes import Kernel
+from ..kit.records import dataclass, field, replace
 
 WARP, GROUP = 32, 128  # threads of a warp, of a warpgroup
 Numbers = Mapping[str, np.ndarray]

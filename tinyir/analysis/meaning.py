@@ -8,7 +8,6 @@ not expressions for the latter. A reshape is "both have the same place in memory
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.expr import ONE, Bound, Expr
@@ -17,6 +16,7 @@ from ..ir.reshape import groups
 from ..ir.rules import broadcast_dims
 from ..ir.tiny import Value
 from ..ir.types import TensorType, round_to
+from ..kit.records import dataclass
 
 Point = list[Expr]
 

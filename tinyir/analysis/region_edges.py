@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.body import (
@@ -33,6 +32,7 @@ from ..ir.model import Model
 from ..ir.present import axes_of_values, names_in, present_axes
 from ..ir.region import Region
 from ..ir.sets import as_affine, bound_text, domain_text, is_representable, read_map, read_set, symbol_params
+from ..kit.records import dataclass
 from .compute_at import ComputeAt, Need, compute_at
 from .counting import count
 

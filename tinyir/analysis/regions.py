@@ -7,12 +7,12 @@ neighbouring points overlap has a halo; one whose extent a tile may not divide i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_of, walk
 from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
+from ..kit.records import dataclass
 from .tiles import RING, leaves_rest
 
 GRAIN = 16  # an extent that this divides, whatever its symbols are, leaves no tail

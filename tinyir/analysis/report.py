@@ -29,13 +29,13 @@ that is not all of them, two points that need one element.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.gpu.nodes import Kernel
 from ..ir.model import show_name
 from ..ir.region import Analysis, Module, Region
 from ..ir.verify_region import owner_of
+from ..kit.records import dataclass
 from .banks import Conflicts, Remedy, conflicts_of, remedy_of
 from .compute_at import Witness
 from .region_edges import Verdict, edges_of, verdict_of

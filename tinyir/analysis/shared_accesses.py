@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from ..ir.body import Body, Read, Select, operands_of
 from ..ir.expr import ONE, ZERO, Bound
 from ..ir.gpu import nodes
 from ..ir.gpu.nodes import Kernel, Place, Shared, Statement
+from ..kit.records import dataclass, replace
 from .banks import ATOM, Order, Touch
 from .lanes import GROUP, WARP, Lanes, start_of
 

@@ -8,7 +8,6 @@ the reads of a region stand under.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.body import Gather, Reduce, Scatter, Select, walk
@@ -16,6 +15,7 @@ from ..ir.expr import Bound, Expr
 from ..ir.region import Region
 from ..ir.sets import bound_text, domain_text, is_representable, read_set
 from ..ir.traits import bodies_of
+from ..kit.records import dataclass
 from .counting import count
 
 RING = 8  # points along an axis beyond which they are no ring of shared memory

@@ -9,7 +9,6 @@ proof. An entry that is the one that the lowering makes needs no question: a tex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir import index, tiny
@@ -20,6 +19,7 @@ from ..ir.sets import as_affine, bound_text, domain_text, is_representable, read
 from ..ir.types import TensorType, show_number
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from .meaning import Meaning, extra_axes, meanings_of
 
 TRIED = ((2, 3, 5, 7), (3, 2, 2, 4), (1, 4, 3, 1))  # sizes given to the symbols in turn

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 from ..ir import region
 from ..ir.region import Analysis, Region
 from ..kit.diag import Diag
+from ..kit.records import fields
 from .regions import analyse
 
 
@@ -22,7 +22,7 @@ def validate_regions(module: region.Module) -> list[Diag]:
 
 def _faults_of(one: Region, given: Analysis) -> Iterator[Diag]:
     wanted = analyse(one)
-    for field in (f.name for f in dataclasses.fields(Analysis)):
+    for field in (f.name for f in fields(Analysis)):
         left, right = getattr(given, field), getattr(wanted, field)
         if left != right:
             yield Diag("E1413", one.name, {"word": field, "given": _shown(left), "wanted": _shown(right)}, one.span)

@@ -4,13 +4,13 @@ memory."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..ir.body import Axis, Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
 from ..ir.region import Region
 from ..ir.rules import product
 from ..ir.traits import axes_of, is_product_of_sides
+from ..kit.records import dataclass
 from .traffic import SLOW, SLOW_OPS
 
 FREE_OPS = frozenset({"cast", "where", "not", "neg"})  # renaming, choosing and signs cost no arithmetic unit

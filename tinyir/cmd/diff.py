@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session
 from ..kit.diag import Refused, refuse
+from ..kit.records import dataclass, field
 from .feed import arrays_for
 from .playback import PROGRAMS, model_of, play, simulate
 from .stage import any_module

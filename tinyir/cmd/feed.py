@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..ir.model import Model
+from ..kit.records import replace
 
 
 def feed_options(

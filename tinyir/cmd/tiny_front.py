@@ -9,6 +9,7 @@ from typing import Any
 
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Diag, Refused
+from ..kit.held import mark
 from ..kit.phrase import Phrase
 from .source import must_hold, read_source, shape_option
 from .stage import language_of
@@ -54,13 +55,17 @@ def _convert(session: Session) -> None:
     tiny = language_of("tiny")
     try:
         module = session.timed("parse", lambda: front.read(text, session.file, session.notes))
-        must_hold(session, session.timed("check", lambda: tiny.check(module)))
+        found = session.timed("check tiny", lambda: tiny.check(module))
+        must_hold(session, found)
     except Refused as fault:
         if fault.diags and all(d.edit is not None for d in fault.diags):
             count = len(fault.diags) + sum(d.edit is not None for d in session.notes)
             session.notes.append(Diag("R3003", facts={"count": count}))
         raise
-    session.write(session.timed("show", lambda: _printed(session.args, tiny, module)))
+    printed = session.timed("show", lambda: _printed(session.args, tiny, module))
+    if not found and not session.args.to_coreir and not session.args.to_dsl:
+        mark(printed)
+    session.write(printed)
 
 
 def _printed(args: argparse.Namespace, tiny: Any, module: Any) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..kit.cli import Session, parser_of, run, tell
+from ..kit.records import dataclass
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
 

@@ -12,7 +12,6 @@ CAST where the front end's language leaves them out, names the values and keeps 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import tiny
@@ -23,6 +22,7 @@ from ..ir.rules import broadcast_mismatch, fills, holds_product, infer
 from ..ir.types import DTYPES, DType, TensorType, is_exact, number_of, promote, round_to
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, replace
 from ..kit.span import Span
 from .limits import Limits
 
@@ -45,6 +45,9 @@ class Place:
         return self.dims[axis] if axis < len(self.dims) else self.span
 
 
+NOWHERE = Place()
+
+
 @dataclass(slots=True, eq=False)
 class Ref:
     """An input or a value while the program is being built. `op` is empty for an input. `tensor` is the model's word
@@ -57,7 +60,7 @@ class Ref:
     attrs: tuple[tuple[str, Any], ...] = ()
     origin: Origin | None = None
     tensor: str = ""
-    place: Place = Place()
+    place: Place = NOWHERE
     part: str = ""
 
     @property
@@ -102,7 +105,7 @@ class Builder:
 
     # --- steps
 
-    def input(self, tensor: Tensor, place: Place = Place()) -> Ref:
+    def input(self, tensor: Tensor, place: Place = NOWHERE) -> Ref:
         """Declare an input of the model."""
         ref = Ref("", tensor.name, tensor.type, tensor=tensor.name, place=place)
         self._taken.add(tensor.name)

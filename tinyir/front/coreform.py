@@ -7,12 +7,12 @@ order; what no output needs is gone, but for inputs; ids count up from 0.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.types import DType, TensorType
 from ..kit.diag import Refused
+from ..kit.records import replace
 from .coreir import CoreModule, Instruction, check
 from .coreops import CORE, from_attrs
 from .shorttypes import short

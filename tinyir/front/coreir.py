@@ -12,7 +12,6 @@ axis of a Sum or Mean, and a bound of a Slice, may be negative and counts from t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir import tiny
@@ -23,6 +22,7 @@ from ..ir.types import DType, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import Grammar, token_span
 from .builder import Builder, Place, Ref

@@ -7,7 +7,6 @@ has no axes (seed 003, "explicit shape conversions only"), and dtypes of which o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..ir.expr import Expr
@@ -17,6 +16,7 @@ from ..ir.types import DTYPES, TensorType, promote
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.phrase import Listing, Phrase
+from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import token_span
 from .builder import Builder, Literal, Operand, Ref, accumulator, broadcast

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..ir.attrs import Attrs
@@ -13,6 +12,7 @@ from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..kit.span import Span
 from ..kit.text import token_span
 from .dslexpr import WORDS, bound

@@ -24,7 +24,6 @@ text, where the values below it came from, and `from none` that they came from n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..ir import tiny
@@ -34,6 +33,7 @@ from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from ..kit.text import Grammar, token_span
 from . import dslcalls
 from .builder import Builder, Literal, Place, Ref

@@ -19,7 +19,6 @@ The ops of a graph may stand in any order.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ..ir import tiny
@@ -28,6 +27,7 @@ from ..ir.types import TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near

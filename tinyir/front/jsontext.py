@@ -11,11 +11,11 @@ import json
 import math
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..kit.span import Span
 
 MAX_NESTING = 64

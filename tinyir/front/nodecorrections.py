@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..ir.expr import ONE, Expr
 from ..ir.rules import fitting, product
 from ..ir.types import TensorType
 from ..kit.diag import Edit, Refused
 from ..kit.quote import json_line, quoted
+from ..kit.records import dataclass
 from .builder import Operand, Ref, broadcast
 from .jsontext import Node, Places, without_comments
 from .nodeops import default_acc

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import tiny
@@ -22,6 +21,7 @@ from ..ir.rules import broadcast_dims
 from ..ir.types import TensorType
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, replace
 from .builder import Builder, Place
 from .coreform import canonical, constant
 from .coreir import CoreModule, Instruction, Output, show

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
 
+from ..kit.records import dataclass, replace
 from .body import Body, Read, Ref, rebuild
 from .region import Let, Region, Tensor, Yield
 

@@ -3,9 +3,9 @@ means."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..kit.records import dataclass
 from . import index, tiny
 from .expr import Expr
 from .sets import identifiers, read_map, read_set

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
 from typing import Union
 
+from ..kit.records import dataclass, field, fields, replace
 from ..kit.span import Span
 from .expr import Bound, Expr, Like, show_guard
 from .model import show_name
@@ -258,7 +258,8 @@ def show_body(body: Body, beside: DType | None = None) -> str:
 
 def operands_of(body: Body) -> tuple[Body, ...]:
     """The expressions directly inside one."""
-    return tuple(getattr(body, name) for name in _INNER[type(body)])
+    names = _INNER[type(body)]
+    return tuple([getattr(body, name) for name in names]) if names else ()
 
 
 def walk(body: Body) -> Iterator[Body]:

@@ -14,11 +14,11 @@ import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Union
 
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, field
 
 MOST_TERMS = 512  # of a product: sizes of real models have a dozen
 MOST_BITS = 256  # of one integer: four times what a machine has
@@ -56,6 +56,25 @@ class Expr:
     arithmetic."""
 
     terms: tuple[tuple[int, Monomial], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+    _names: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __init__(self, terms: tuple[tuple[int, Monomial], ...]):
+        _put_terms(self, terms)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash  # kept from the first time: every memo is asked by expressions
+        except AttributeError:
+            found = hash(self.terms)
+            _put_hash(self, found)
+            return found
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Expr) and self.terms == other.terms)
+
+    def __reduce__(self) -> tuple:
+        return Expr, (self.terms,)  # another process hashes names otherwise
 
     @staticmethod
     def of(value: Like) -> Expr:
@@ -65,7 +84,18 @@ class Expr:
         return _constant(value) if isinstance(value, int) else _name(value)
 
     def __add__(self, other: Like) -> Expr:
-        return _sum(self.terms + Expr.of(other).terms)
+        right = (other if isinstance(other, Expr) else Expr.of(other)).terms
+        if not right:
+            return self
+        left = self.terms
+        if not left:
+            return Expr(right)
+        if len(right) == 1 and not right[0][1]:  # a constant, which is last
+            if left[-1][1]:
+                return Expr(left + right)
+            total = left[-1][0] + right[0][0]
+            return Expr(left[:-1] + ((total, ()),) if total else left[:-1])
+        return _sum(left + right)
 
     __radd__ = __add__
 
@@ -87,7 +117,7 @@ class Expr:
                 "E0006",
                 what=Phrase("a product of {count} by {count2} terms", count=len(self.terms), count2=len(right.terms)),
             )
-        found = _sum(tuple((a * b, tuple(sorted(m + n, key=_atom_key))) for a, m in self.terms for b, n in right.terms))
+        found = _product(self, right)
         if len(found.terms) > MOST_TERMS:
             raise refuse(
                 "E0006",
@@ -130,6 +160,16 @@ class Expr:
             return self.terms[0][1][0]
         return None
 
+    @property
+    def vocabulary(self) -> frozenset[str]:
+        """The names in it, inside floors too."""
+        try:
+            return self._names
+        except AttributeError:
+            found = frozenset(self.names())
+            _put_names(self, found)
+            return found
+
     def names(self) -> Iterator[str]:
         """Every name in it, inside floors too, possibly more than once."""
         for _, monomial in self.terms:
@@ -162,7 +202,7 @@ class Expr:
 
     def substitute(self, bindings: Mapping[str, Like]) -> Expr:
         """The expression with names replaced; canonical again."""
-        if not any(name in bindings for name in self.names()):
+        if not any(name in bindings for name in self.vocabulary):
             return self
         total = _constant(0)
         for coefficient, monomial in self.terms:
@@ -191,6 +231,9 @@ class Expr:
 
     def __str__(self) -> str:
         return _show(self)
+
+
+_put_terms, _put_hash, _put_names = Expr.terms.__set__, Expr._hash.__set__, Expr._names.__set__  # pyright: ignore
 
 
 @functools.lru_cache(maxsize=65536)
@@ -228,11 +271,30 @@ def _bits(expr: Expr) -> int:
 ZERO, ONE = _constant(0), _constant(1)
 
 
+def _product(left: Expr, right: Expr) -> Expr:
+    """The product, of any length."""
+    for one, other in ((left, right), (right, left)):
+        number = one.constant
+        if number is not None:
+            return other if number == 1 else Expr(tuple((number * c, m) for c, m in other.terms)) if number else ZERO
+    return _sum(
+        tuple((a * b, m + n if not m or not n else _merged(m + n)) for a, m in left.terms for b, n in right.terms)
+    )
+
+
+@functools.lru_cache(maxsize=65536)
+def _merged(atoms: Monomial) -> Monomial:
+    return tuple(sorted(atoms, key=_atom_key))
+
+
 def _sum(terms: tuple[tuple[int, Monomial], ...]) -> Expr:
     collected: dict[Monomial, int] = {}
     for coefficient, monomial in terms:
         collected[monomial] = collected.get(monomial, 0) + coefficient
-    return Expr(tuple(sorted(((c, m) for m, c in collected.items() if c), key=_term_key)))
+    kept = [(c, m) for m, c in collected.items() if c]
+    if len(kept) > 1:
+        kept.sort(key=_term_key)
+    return Expr(tuple(kept))
 
 
 def _floordiv(num: Expr, den: Expr) -> Expr:
@@ -365,6 +427,13 @@ class Bound:
             return value == self.equals.evaluate(bindings)
         return (self.lower is None or self.lower.evaluate(bindings) <= value) and (
             self.upper is None or value < self.upper.evaluate(bindings)
+        )
+
+    @property
+    def vocabulary(self) -> frozenset[str]:
+        """The names in it."""
+        return frozenset().union(
+            *(e.vocabulary for e in (self.expr, self.lower, self.upper, self.equals) if e is not None)
         )
 
     def substitute(self, bindings: Mapping[str, Like]) -> Bound:

@@ -26,10 +26,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.held import once
+from ..kit.records import dataclass
 from ..kit.text import Grammar, body_of, header, is_count, is_word, token_span
 from . import tiny
 from .book import check_book
@@ -327,6 +328,7 @@ def show_index(index: tuple[Expr, ...]) -> str:
     return f"[{', '.join(map(str, index))}]"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of index text, one function each in `ir.book`, in this order:
 

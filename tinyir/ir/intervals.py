@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from .expr import Expr, Floor
 
 INT_MAX = (1 << 31) - 1
@@ -69,16 +69,44 @@ def _scaled(number: Interval, other: Interval) -> Interval | None:
 
 def interval_of(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     """The range of an expression whose names have `ranges`; a name that is not there is unbounded."""
-    total = Interval(0, 0)
+    low: int | None = 0
+    high: int | None = 0
     for coefficient, monomial in expr.terms:
-        product = Interval(coefficient, coefficient)
-        for atom in monomial:
-            product = product * _atom(atom, ranges)
-        total = total + product
-    return total
+        if not monomial:
+            low = None if low is None else low + coefficient
+            high = None if high is None else high + coefficient
+            continue
+        found = _atom(monomial[0], ranges)
+        for atom in monomial[1:]:
+            found = found * _atom(atom, ranges)
+        least, most = (found.low, found.high) if coefficient > 0 else (found.high, found.low)
+        low = None if low is None or least is None else low + coefficient * least
+        high = None if high is None or most is None else high + coefficient * most
+        if low is None and high is None:
+            break
+    return Interval(low, high)
+
+
+_ANY = Interval(None, None)
+
+
+class Ranges(dict[str, Interval]):
+    """Ranges of names that stay as they are: those of floors are worked out once."""
+
+    __slots__ = ("floors",)
+
+    def __init__(self, ranges: Mapping[str, Interval]):
+        super().__init__(ranges)
+        self.floors: dict[Floor, Interval] = {}
 
 
 def _atom(atom: str | Floor, ranges: Mapping[str, Interval]) -> Interval:
     if isinstance(atom, str):
-        return ranges.get(atom, Interval(None, None))
-    return interval_of(atom.num, ranges).divided(interval_of(atom.den, ranges))
+        return ranges.get(atom, _ANY)
+    if not isinstance(ranges, Ranges):
+        return interval_of(atom.num, ranges).divided(interval_of(atom.den, ranges))
+    found = ranges.floors.get(atom)
+    if found is None:
+        found = interval_of(atom.num, ranges).divided(interval_of(atom.den, ranges))
+        ranges.floors[atom] = found
+    return found

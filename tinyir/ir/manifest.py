@@ -26,11 +26,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, field
 from ..kit.span import Span, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, token_span
 from ..target.arch import ARCHS

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.quote import quoted
+from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import token_span
 from .attrs import AttrFault, Attrs, read_attr, show_attrs

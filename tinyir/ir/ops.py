@@ -10,8 +10,9 @@ and division follow NumPy (spec sections 5, 16).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from ..kit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ list that was made with another one cannot be read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from hashlib import sha256
 from typing import Any, get_args
 
+from ..kit.records import fields
 from ..target.dtypes import DTYPES, DType
 from . import body, expr, manifest, model, region, types
 

@@ -32,6 +32,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kit.diag import Diag, refuse
+from ..kit.held import once
 from ..kit.phrase import Phrase
 from ..kit.text import Grammar, body_of, header, token_span
 from . import index, tiny
@@ -137,6 +138,7 @@ def _block_lines(block: Block, values: Iterable[str]) -> Iterable[str]:
     yield f"  write  {block.write}"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of poly text, one function each in `ir.verify_poly`, in this order:
 

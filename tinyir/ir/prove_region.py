@@ -8,11 +8,11 @@ together a bijection onto it: seen at once when an index is the axes themselves,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..kit.span import Span
 from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
 from .expr import ONE, ZERO, Bound, Expr

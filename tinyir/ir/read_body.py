@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Listing, Phrase
+from ..kit.records import dataclass
 from ..kit.span import Span
 from ..kit.text import token_span
 from .body import (

@@ -25,10 +25,11 @@ tiled, staged and bound is the plan's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.held import once
+from ..kit.records import dataclass, field, fields
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import prove_region, verify_region
@@ -324,6 +325,7 @@ def _show_analysis(found: Analysis) -> str:
     )
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of region text, one function each in `ir.verify_region` and, for the last two, `ir.prove_region`:
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from .expr import ZERO, Expr, Floor
 
 

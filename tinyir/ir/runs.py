@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..kit.records import dataclass
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
 from .expr import ONE, ZERO, Expr

@@ -3,9 +3,8 @@ in any order."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from .body import Axis, Body, Ref, Scatter, walk
 from .expr import ONE
 from .plan.words import UNORDERED

@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from .expr import ONE, ZERO, Atom, Bound, Expr, Floor, Monomial
 
 STEPS = 64  # rounds of elimination before linear reasoning gives up

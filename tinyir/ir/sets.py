@@ -14,6 +14,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from ..kit.work import count
 from .expr import Atom, Bound, Expr, Floor, Monomial
 
 WORDS = frozenset(
@@ -148,6 +149,7 @@ def read_map(text: str, params: tuple[str, ...]) -> Any:
 def _read(kind: str, text: str, params: tuple[str, ...]) -> Any:
     import islpy
 
+    count("isl sets")
     try:
         return getattr(islpy, kind)(f"[{', '.join(params)}] -> {text}")
     except islpy.Error as fault:

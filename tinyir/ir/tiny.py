@@ -16,10 +16,11 @@ one kernel must compute; a movement among them means the value that it moves.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..kit.diag import Diag, Refused
+from ..kit.held import once
+from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import verify
@@ -208,6 +209,7 @@ def show_value(value: Value, value_names: Iterable[str]) -> str:
     return f"{left:<71} : {value.type}"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of tiny text, one function each in `ir.verify`, in this order:
 

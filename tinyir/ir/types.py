@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..target.dtypes import DTYPES, DType
 from .expr import Expr
 

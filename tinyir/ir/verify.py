@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +15,8 @@ from .rules import infer
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
     """Up to three known words that `word` may have meant, or all of a short list."""
+    import difflib
+
     words = list(known)
     close = difflib.get_close_matches(word.upper(), [w.upper() for w in words], 3, 0.5)
     return [w for c in close for w in words if w.upper() == c][:3]

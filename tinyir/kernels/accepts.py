@@ -12,12 +12,12 @@ something else, is refused (`kernels.check.accepted`), so that no field of a pla
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 from ..ir.body import Axis
 from ..ir.plan import Bind
 from ..ir.plan.table import Field
+from ..kit.records import dataclass, is_dataclass
 
 
 @dataclass(frozen=True, slots=True)

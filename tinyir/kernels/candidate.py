@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from ..ir.body import Axis
 from ..ir.expr import Bound
@@ -11,6 +10,7 @@ from ..ir.model import Model, is_constant
 from ..ir.plan import Bind, Layout, Plan
 from ..ir.region import Region
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, replace
 from ..target.device import Device
 from .cost import Cost
 from .parts.guards import guarded_axes

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ..analysis.work import Work
 from ..ir.plan import Estimate, Plan
 from ..ir.traits import extent_of
 from ..kit.numbers import Number, at_row, most
+from ..kit.records import dataclass
 from ..target.device import Device
 from .family import Conditions, Family, Problem
 from .resources import Taken, taken_by

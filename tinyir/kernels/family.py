@@ -28,12 +28,12 @@ import importlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.region import Region, Tensor
 from ..ir.types import DType
+from ..kit.records import dataclass
 from ..target.arch import aligned
 from .problem import Kernel, kernel_of
 

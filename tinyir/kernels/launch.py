@@ -4,7 +4,6 @@ their own emission, siblings and picked operands."""
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 from ..ir import gpu, plan, region
@@ -14,6 +13,7 @@ from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from . import family_of
 from .family import Before, Family, Problem
 from .parts.picks import region_of, with_picks

@@ -16,7 +16,6 @@ plain         anything: each result by a thread that computes all it needs; no r
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from typing import ClassVar, Union
 
 from ..ir.body import (
@@ -52,6 +51,7 @@ from ..ir.traits import (
     scans_of,
 )
 from ..ir.types import DType
+from ..kit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

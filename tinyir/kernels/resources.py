@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ..ir.body import Unary, walk
 from ..ir.plan.fields import Plan
 from ..ir.region import Region
 from ..ir.traits import bodies_of
 from ..kit.numbers import Number, least
+from ..kit.records import dataclass
 from ..target.arch import ARCHS
 from ..target.hopper import WARPGROUP
 from .family import Needs

@@ -12,12 +12,12 @@ plan when somebody wants to see it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..ir.plan.fields import Async, Cluster, Consumers, Load, Order, Plan, Regs, SplitK
+from ..kit.records import dataclass, field, fields, replace
 
 NUMBERED = (Async, Cluster, Consumers, Load, Order, Regs, SplitK)  # what of a plan has numbers
 

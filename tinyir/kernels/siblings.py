@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
 
 from ..ir.alike import form_of
 from ..ir.body import Axis, Read, Reduce, walk
 from ..ir.expr import Expr
 from ..ir.region import Region
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, replace
 from .problem import SIBLING, Contraction, kernel_of
 
 

@@ -12,16 +12,18 @@ import contextlib
 import gc
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
+from .held import mark
 from .phrase import Phrase, why_of
+from .progress import hush, watching
 from .quote import visible
 from .text import MAX_TEXT, decode
+from .work import keep_spans, span, table, trace
 
 OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
 # bytes of an input that is no text: the most that a protocol buffer, and so an ONNX file, can have
@@ -38,7 +40,6 @@ class Session:
         self.text = ""
         self.file = ""
         self.notes: Notes = []
-        self.times: list[tuple[str, float]] = []
 
     def read(self, wants: str) -> str:
         """The input: the FILE argument or stdin, as text. `wants` says what it should be, for the message when there is
@@ -69,10 +70,8 @@ class Session:
 
     def timed(self, step: str, work: Callable[[], Any]) -> Any:
         """`work()`, its seconds kept for `--time`."""
-        start = time.perf_counter()
-        result = work()
-        self.times.append((step, time.perf_counter() - start))
-        return result
+        with span(step):
+            return work()
 
     def must_hold(self, diags: Sequence[Diag]) -> None:
         """Refuse on errors; keep warnings to print at the end."""
@@ -83,6 +82,7 @@ class Session:
     def write(self, text: str) -> None:
         """The whole output as UTF-8, whatever the locale, to `-o FILE` (atomically) or stdout. Raises Refused
         (E0009)."""
+        hush()
         target = getattr(self.args, "output", None)
         if target and target != "-":
             write_whole(Path(target), text.encode("utf-8"))
@@ -112,6 +112,7 @@ class Session:
 @contextlib.contextmanager
 def telling() -> Iterator[None]:
     """For what is written to stderr: where that cannot be written, nothing is said, and the exit code stays."""
+    hush()
     try:
         yield
         sys.stderr.flush()
@@ -187,8 +188,23 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
         choices=("text", "json"),
         help="say on stderr what was done, and what was not and why",
     )
-    parser.add_argument("--time", action="store_true", help="print the seconds of each step on stderr")
+    parser.add_argument(
+        "--time",
+        nargs="?",
+        const="table",
+        type=_time,
+        metavar="trace FILE",
+        help="print the time of each step, and what was counted in it, on stderr; as `--time=trace FILE` write them to "
+        "FILE as a Chrome trace",
+    )
     return parser
+
+
+def _time(word: str) -> str:
+    """What `--time` takes: nothing, or `trace` and a file, which the parser has joined by a colon."""
+    if word != "table" and not word.startswith("trace:"):
+        raise argparse.ArgumentTypeError(f"{word!r} is not `trace FILE`")
+    return word
 
 
 class _Parser(argparse.ArgumentParser):
@@ -199,6 +215,10 @@ class _Parser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else list(args)
         end = words.index("--") if "--" in words else len(words)
         default = {o: a.const for a in self._actions if a.nargs == "?" and a.const for o in a.option_strings}
+        if "--time=trace" in words[: end - 1]:
+            at = words.index("--time=trace")
+            words[at : at + 2] = [f"--time=trace:{words[at + 1]}"]
+            end -= 1
         words[:end] = [f"{w}={default[w]}" if w in default else w for w in words[:end]]
         return super().parse_known_args(words, namespace)
 
@@ -224,10 +244,13 @@ def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | Non
     """`body` under the contract: Refused is drawn and gives 1, a closed pipe ends quietly, anything else is our fault
     and gives 70."""
     session = Session(name, args)
+    keep_spans(bool(args.time))
     gc.disable()  # a command lives for one text and makes few cycles; collecting them costs half its time on long ones
     try:
-        code = body(session) or OK
+        with watching(name):
+            code = body(session) or OK
         _report_notes(session)
+        _report_times(session)
         return code
     except Refused as fault:
         session.report([*fault.diags, *session.notes])
@@ -256,9 +279,15 @@ def _report_notes(session: Session) -> None:
     if remarks and session.args.remarks:
         session.args.diag = "json" if session.args.remarks == "json" else session.args.diag
         session.report(remarks)
-    if session.args.time:
-        for step, seconds in session.times:
-            tell(f"{session.name:<12} {step:<12} {seconds * 1e3:9.2f} ms")
+
+
+def _report_times(session: Session) -> None:
+    """What `--time` asks for. Raises Refused (E0009)."""
+    if session.args.time == "table":
+        for line in table(session.name):
+            tell(line)
+    elif session.args.time:
+        write_whole(Path(session.args.time.removeprefix("trace:")), trace().encode("utf-8"))
 
 
 def _report_our_fault(session: Session, fault: Exception) -> None:
@@ -306,7 +335,11 @@ def filter_main(
         module = read(session)
         result = session.timed("lower", lambda: lower(module, session.args, session.notes))
         language = target()
-        must_be_faultless(session.timed("check", lambda: language.check(result)))
-        session.write(session.timed("show", lambda: language.show(result)))
+        found = session.timed(f"check {language.STAGE}", lambda: language.check(result))
+        must_be_faultless(found)
+        text = session.timed("show", lambda: language.show(result))
+        if not found:
+            mark(text)  # what was lowered states what its program means: the next filter need not ask
+        session.write(text)
 
     return run(name, parser.parse_args(argv), body)

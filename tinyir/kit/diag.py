@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from .phrase import EXPLAIN, Words, told
 from .quote import visible
+from .records import dataclass, field
 from .span import Span
 
 MOST_SHOWN = 2000  # characters of one fact that a message repeats

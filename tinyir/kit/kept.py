@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 
@@ -24,6 +23,8 @@ def cache_dir() -> Path:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache
     is a favour."""
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent)

@@ -1,7 +1,8 @@
 """Texts: the header line, the Lark grammars, and syntax errors with spans.
 
-The only user of lark. A grammar is built once and its tables are kept in the user's cache as JSON, named by the sha256
-of the grammar files and lark's version, so that a filter starts fast and nothing is ever unpickled.
+The only user of lark, with `kit.lalr`. A grammar is built once and its tables are kept in the user's cache as JSON,
+named by the sha256 of the grammar files, so that a filter starts fast, imports lark only to say what is wrong with a
+text, and never unpickles anything.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from .diag import Diag, Refused, refuse
 from .kept import cache_dir, read_sealed, write_sealed
+from .lalr import FORMAT, Reader, Unfit, tables_of
 from .phrase import Phrase
 from .span import Span, span_of
 
@@ -111,14 +113,12 @@ class Grammar:
         self.starts = (start,) if isinstance(start, str) else start
 
     @functools.cached_property
-    def _lark(self) -> Any:
-        return _load(self.name, self.starts)
+    def _reader(self) -> Reader:
+        return _reader_of(self.name, self.starts)
 
     def parse(self, text: str, start: str | None = None, offset: int = 0, whole: str | None = None) -> Any:
-        """The Lark tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by
+        """The tree of `text`. A fault is Refused with E0002 and a span into `whole` (default: `text`), shifted by
         `offset`."""
-        from lark.exceptions import UnexpectedInput
-
         if len(text) > MOST_UNBROKEN and (found := _UNBROKEN.search(text)):
             start, end = found.start() + offset, found.start() + offset + 60
             raise refuse(
@@ -127,11 +127,20 @@ class Grammar:
                 span=span_of(whole if whole is not None else text, start, end),
             )
         try:
-            return self._lark.parse(text, start=start or self.starts[0])
+            return self._reader.parse(text, start or self.starts[0])
+        except Unfit:
+            raise self._explained(text, start or self.starts[0], offset, whole if whole is not None else text) from None
+
+    def _explained(self, text: str, start: str, offset: int, whole: str) -> Refused:
+        """What is wrong with a text that the reader could not read: lark knows what could have been there."""
+        from lark.exceptions import UnexpectedInput
+
+        lark = _lark_of(self.name, self.starts)
+        try:
+            lark.parse(text, start=start)
         except UnexpectedInput as fault:
-            raise _syntax_error(fault, text, offset, whole if whole is not None else text, self._lark) from None
-        except RecursionError:
-            raise Refused([Diag("E0006", facts={"what": Phrase("nesting")})]) from None
+            return _syntax_error(fault, text, offset, whole, lark)
+        raise AssertionError(f"lark reads a {self.name} text that its tables do not fit")
 
 
 def _grammar_dir() -> Path:
@@ -140,30 +149,50 @@ def _grammar_dir() -> Path:
     return packaged if packaged.is_dir() else packaged.parent.parent / "grammars"
 
 
-def _load(name: str, starts: tuple[str, ...]) -> Any:
+def _reader_of(name: str, starts: tuple[str, ...]) -> Reader:
+    """The reader of a grammar, by the tables that are kept; where there are none, by those that are made now."""
+    source = _source_of(_grammar_dir(), name)
+    kept = _kept_as("reader", name, [str(FORMAT), repr(starts), source])
+    found = read_sealed(kept)
+    if found is not None:
+        try:
+            return Reader(json.loads(found))
+        except Exception:  # noqa: BLE001 - sealed by another program, and no table: it fails anywhere
+            pass
+    tables = tables_of(_lark_of(name, starts))
+    write_sealed(kept, json.dumps(tables, separators=(",", ":")).encode())
+    return Reader(tables)
+
+
+@functools.lru_cache(maxsize=16)
+def _lark_of(name: str, starts: tuple[str, ...]) -> Any:
+    """Lark's own parser of a grammar: makes the tables, and says what is wrong with a text."""
     import lark
 
-    folder = _grammar_dir()
-    source = _source_of(folder, name)
-    key = sha256("\0".join([lark.__version__, repr(starts), source]).encode()).hexdigest()[:32]
-    kept = cache_dir() / f"grammar-{name}-{key}.json"
+    source = _source_of(_grammar_dir(), name)
     options: dict[str, Any] = {
         "parser": "lalr",
         "lexer": "contextual",
         "propagate_positions": True,
         "maybe_placeholders": True,
     }
+    kept = _kept_as("grammar", name, [lark.__version__, repr(starts), source])
     found = read_sealed(kept)
     if found is not None:
         try:
             tables, memo = _decode(json.loads(found))
             return lark.Lark._load_from_dict(tables, memo)
-        except Exception:  # noqa: BLE001 - sealed by another program, and no table: it fails anywhere
+        except Exception:  # noqa: BLE001 - as above
             pass
     built = lark.Lark(source, start=list(starts), **options)
     tables, memo = built.memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
     write_sealed(kept, json.dumps(_encode([tables, memo])).encode())
     return built
+
+
+def _kept_as(kind: str, name: str, parts: list[str]) -> Path:
+    key = sha256("\0".join(parts).encode()).hexdigest()[:32]
+    return cache_dir() / f"{kind}-{name}-{key}.json"
 
 
 def _source_of(folder: Path, name: str) -> str:

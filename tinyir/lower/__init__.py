@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from ..ir import pipeline
 from ..kit.diag import Diag
+from ..kit.records import dataclass
 
 
 def lowering_of(stage: str) -> ModuleType:

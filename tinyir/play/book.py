@@ -8,7 +8,6 @@ reshape across symbols, a chain that is cut) or where it is a result. Poly text 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..ir.expr import Expr
 from ..ir.index import Access, Entry, Fill, Module, Piece, Read
 from ..ir.ops import OPS
 from ..ir.tiny import Value
+from ..kit.records import replace
 from .arrays import adopt, bind_symbols, check_arrays
 from .contraction import fold_product
 from .grid import Frame, Grid, union

@@ -8,13 +8,13 @@ and shifted) is a view.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..ir.expr import Bound, Expr
 from ..ir.types import DType
 from ..kit.diag import refuse
+from ..kit.records import dataclass, field
 from .indirect import in_range
 
 

@@ -4,10 +4,10 @@ a place."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from ..ir import manifest
 from ..ir.verify_region import owner_of
+from ..kit.records import dataclass
 
 ALIGNMENT = 256  # bytes; what cudaMalloc gives, and more than any kernel asks for
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from .cuda import CudaDevice
 from .driver import DriverFault
 from .graph import Graph

@@ -7,13 +7,13 @@ neighbours in the output's dtype: that is below 1e-3 for fp16 and wider types, 2
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..ir.types import DTYPES
 from ..kit.diag import Diag
+from ..kit.records import dataclass
 
 RTOL = ATOL = 1e-3
 

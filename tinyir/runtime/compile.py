@@ -17,13 +17,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..kit.span import span_of_line
+from ..kit.work import count, span
 from .cache import built, key_of
 from .parts import Part, parts_of
 
@@ -111,8 +112,10 @@ def cubin_of(
 
     @functools.cache
     def compiled() -> tuple[bytes, str]:
+        count("texts compiled")
         try:
-            return chosen.compile_text(text, arch)
+            with span("compile", arch):
+                return chosen.compile_text(text, arch)
         except CompilerFault as fault:
             raise Refused(_faults_of(whole or text, fault.args[0], chosen.name, lines)) from None
 

@@ -4,12 +4,12 @@ CPU."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol, Union
 
 import numpy as np
 
 from ..kit.diag import Refused
+from ..kit.records import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)

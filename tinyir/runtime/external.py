@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..ir.model import Tensor, is_exchanged, memory_order
 from ..ir.types import DTYPES, DType
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..play.arrays import in_memory, numpy_dtype
 from .abi import address_faults
 

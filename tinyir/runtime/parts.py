@@ -14,8 +14,8 @@ import bisect
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from ..target.intrinsics import intrinsics_of, show_intrinsics
 
 _HEAD = re.compile(r'^extern "C" __global__ [^;{}]*\{', re.MULTILINE)

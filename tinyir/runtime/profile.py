@@ -7,9 +7,9 @@ the events time it alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ..kit.records import dataclass
 from .program import Program
 
 ROUNDS, WARM_ROUNDS = 20, 3

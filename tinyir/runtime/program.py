@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from ..ir.model import memory_type
 from ..ir.verify_region import owner_of
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from ..play.arrays import in_memory, numpy_dtype, sizes_of
 from ..play.region import constant_of
 from .abi import alignment_of, room_for

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ..kit.records import dataclass
 from .device import Bound, Buffer
 
 MOST_SETS = 8  # of addresses

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from .abi import admit
 from .bench import Timing, measure
 from .check import ATOL, RTOL, Difference, compare

@@ -16,7 +16,6 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from ..ir.packed import LAYOUT, packed, unpacked
 from ..kit.diag import Refused, refuse
 from ..kit.kept import sealed, unsealed
 from ..kit.phrase import Phrase, why_of
+from ..kit.records import dataclass, field, replace
 from ..play.arrays import adopt, check_arrays, numpy_dtype
 from .abi import native
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import replace
 from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
 from .abi import laid, native, stored
 from .arena import ALIGNMENT, line_up

@@ -4,11 +4,11 @@ had a part in it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..kit.diag import Diag, Label
 from ..kit.phrase import Listing, Phrase
+from ..kit.records import dataclass
 from ..kit.span import Span, span_of_line
 from ..runtime.device import Buffer
 from . import host

@@ -6,9 +6,8 @@ A card's own figures (how many SMs, clocks, bandwidth) are `analysis/devices/*.t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..kit.numbers import Number, is_column, least, most, pick
+from ..kit.records import dataclass
 
 SHARED_ALIGNMENT = 128  # bytes: where each array in shared memory begins
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..kit.diag import refuse
 from ..kit.numbers import Number, power
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass, field
 from .arch import ARCHS, Arch
 
 

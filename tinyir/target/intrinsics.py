@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..kit.records import dataclass
 from . import ampere, hopper, tf32, words
 from .dtypes import DTYPES
 

@@ -6,10 +6,10 @@ region gemm, which reads the buffer H   →   model gemm with the input H; progr
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ..ir import region
 from ..ir.model import Model, Shapes, Tensor
+from ..kit.records import replace
 
 MODEL_ATTRS = ("alignment",)
 

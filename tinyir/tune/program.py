@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from ..ir import plan, region
 from ..ir.alike import Form, form_of
 from ..ir.model import Shapes, is_constant
 from ..ir.plan.rename import renamed
+from ..kit.records import replace
 from .alone import alone
 from .search import Found
 from .store import is_outdated, load_winner

@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 
 from ..ir import plan, region
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Listing, Phrase
+from ..kit.records import dataclass
 from ..play.region import play
 from ..runtime.arrays import random_arrays
 from ..runtime.compile import Usage

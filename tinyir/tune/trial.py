@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..ir import manifest, plan, region
 from ..ir.pipeline import STAGES
 from ..kit.diag import Refused, Said
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..lower import language_of, lower_to
 from ..runtime.check import compare
 from ..runtime.compile import Usage

@@ -7,12 +7,12 @@ its code is counted: a code is the number of its format's rounding thresholds th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..builder import Builder, Operand, Ref
 from .contraction import tensor
 from .table import Attr, Attrs, front_op

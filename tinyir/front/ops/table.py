@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...ir.expr import Expr
@@ -19,6 +18,7 @@ from ...ir.types import DTYPES
 from ...ir.verify import nearest
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 
 REQUIRED = object()
 MANY = 1 << 16

@@ -3,7 +3,6 @@ beforehand."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...ir.types import DTYPES, DType
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..builder import Ref
 
 MAX_KNOWN = 1 << 16  # elements of a value that is still folded

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import zipfile
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from ...ir.types import DTYPES, DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..program.terms import MAX_KNOWN, array_dtype
 
 MODEL = "models/model.json"

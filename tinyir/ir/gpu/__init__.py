@@ -26,10 +26,11 @@ one statement makes it, a `wait` takes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...kit.diag import Diag
+from ...kit.records import dataclass
 from ...kit.text import Grammar, body_of, header
+from ...kit.work import span
 from .. import plan as plan_text
 from .. import region as region_text
 from ..model import show_name
@@ -134,11 +135,15 @@ def check(module: Module) -> list[Diag]:
     from .verify import check_kernels
     from .writes import check_writes
 
-    return [*plan_text.check(module.plans), *check_kernels(module)] or [
-        *check_dry_runs(module),
-        *check_unwritten(module),
-        *check_writes(module),
-    ]
+    with span("plans"):
+        found = plan_text.check(module.plans)
+    found = [*found, *check_kernels(module)]
+    if found:
+        return found
+    with span("dry runs"):
+        found = [*check_dry_runs(module), *check_unwritten(module)]
+    with span("writes"):
+        return [*found, *check_writes(module)]
 
 
 __all__ = ["Kernel", "Launch", "Module", "check", "parse", "show", "show_kernel", "show_statement"]

@@ -14,8 +14,7 @@ A word of status is 0 until it is published; a value of 4 bytes is its upper hal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ..expr import Expr
 from .memory import Place, place_in_text

@@ -3,8 +3,7 @@ threads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ..expr import Bound, Expr
 from .memory import place_in_text

@@ -11,11 +11,11 @@ side by side, while what made the text compared their forms (`ir.alike`): this i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
 from typing import Any, get_args
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import fields
 from ..body import Body, Literal, Read, Ref
 from ..model import is_constant
 from ..region import Region, Tensor

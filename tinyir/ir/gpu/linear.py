@@ -1,6 +1,7 @@
 """What follows from facts that are linear in their monomials: `floor(n/d)` and `a*b` are unknowns there, each with the
-bounds that its own making gives it. The facts that have to do with the question become one set, which isl finds empty,
-within a number of steps, or not.
+bounds that its own making gives it. The facts that have to do with the question become one system, of which the simplex
+method shows within a number of steps that it has no solution, or that it has one; else isl is asked, within a number of
+steps too.
 
 Sound, not complete: of a product isl knows no more than its range and what it is multiplied out of here.
 """
@@ -10,12 +11,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
+from ...kit.records import dataclass, field
+from ...kit.work import count
 from ..expr import ZERO, Atom, Expr, Floor, Monomial
 from ..intervals import Interval, interval_of
 from ..remainder import exact_quotient
 from ..sets import within_steps
+from ..simplex import Lost, Simplex, has_integers
 
 MOST_STEPS = 600  # of isl for one set, some hundredths of a second; what holds takes up to 300
 MOST_READING = 400_000  # of isl to read the set, some hundreds for each fact
@@ -43,7 +46,7 @@ def is_shown(goal: Expr, known: Known, depth: int = 2) -> bool:
     `depth`: of floors in floors whose signs are asked for."""
     system = _System(known, depth)
     system.add(-goal - 1)
-    return any(_is_empty(system.text) for _ in system.rounds())
+    return any(system.is_impossible() for _ in system.rounds())
 
 
 @dataclass(slots=True)
@@ -56,6 +59,9 @@ class _System:
     numbers: dict[Monomial, int] = field(default_factory=dict)
     cases: list[tuple[Expr, ...]] = field(default_factory=list)
     products: int = 0
+    rows: list[tuple] = field(default_factory=list)  # of the facts, their unknowns numbered
+    simplex: Simplex = field(default_factory=Simplex)
+    solved: int = 0  # of the rows, those that the simplex has
 
     def add(self, fact: Expr) -> None:
         """fact >= 0, and what its unknowns bring."""
@@ -174,6 +180,34 @@ class _System:
                     found.setdefault(factor, set()).add(tuple(a for a, c in zip(monomial, chosen) if not c))
         return found
 
+    def is_impossible(self) -> bool:
+        """Whether no integers make all of it hold; what was found of a system holds for one of other names."""
+        self.rows += [self._row(fact) for fact in itertools.islice(self.facts, len(self.rows), None)]
+        cases = tuple(tuple(self._row(-e - 1) for e in case) for case in self.cases)
+        key = (tuple(self.rows), cases)
+        answers = _answers()
+        found = answers.get(key)
+        if found is None:
+            count("systems")
+            found = answers[key] = self._judged(cases)
+        return found
+
+    def _row(self, fact: Expr) -> tuple:
+        """(constant, ((unknown, coefficient), ...))."""
+        terms = fact.terms
+        constant = terms[-1][0] if terms and not terms[-1][1] else 0
+        return constant, tuple((self.numbers[m], c) for c, m in terms if m)
+
+    def _judged(self, cases: tuple) -> bool:
+        try:
+            for constant, terms in self.rows[self.solved :]:
+                self.simplex.add(dict(terms), constant)
+            self.solved = len(self.rows)
+            has_some = _has_some(self.simplex, cases)
+        except Lost:
+            has_some = None
+        return not has_some if has_some is not None else _is_empty(self.text)
+
     @property
     def text(self) -> str:
         """The set of points at which all holds, in isl's notation; unknowns are numbered in the order in which they
@@ -209,10 +243,34 @@ def _monomials(facts: Iterable[Expr]) -> Iterator[Monomial]:
     return (m for fact in facts for _, m in fact.terms if m)
 
 
+def _has_some(simplex: Simplex, cases: tuple) -> bool | None:
+    """Whether integers make a system hold, and one side of each case; None: not known within the limits."""
+    if not cases:
+        return has_integers(simplex)
+    if not simplex.solve():
+        return False
+    is_known = True
+    for constant, terms in cases[0]:
+        side = simplex.copy()
+        side.add(dict(terms), constant)
+        found = _has_some(side, cases[1:])
+        if found:
+            return True
+        is_known = is_known and found is False
+    return False if is_known else None
+
+
+@functools.cache
+def _answers() -> dict[tuple, bool]:
+    """What was found of systems, by their rows."""
+    return {}
+
+
 @functools.lru_cache(maxsize=1 << 14)
 def _is_empty(text: str) -> bool:
     import islpy
 
+    count("isl sets")
     found = False
     with within_steps(MOST_READING):
         facts = islpy.Set(text)

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Listing, Phrase
+from ...kit.records import dataclass, field
 from ..body import show_body, substitute
 from ..expr import ONE, ZERO, Expr
 from ..traits import axes_of

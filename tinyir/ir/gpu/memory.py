@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...kit.records import dataclass, field
 from ...kit.span import Span
 from ..body import Body
 from ..expr import Bound, Expr

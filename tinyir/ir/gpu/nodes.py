@@ -8,9 +8,9 @@ declared with a ring has a slot in a first pair of brackets: `a[s.slot][64*half,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
 
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ..body import Body
 from ..expr import Expr

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..body import Read, walk
 from ..expr import Bound, Expr
 from ..traits import axes_of

@@ -4,11 +4,11 @@ are."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ..expr import ZERO, Expr
 from . import nodes
 from .nodes import Kernel

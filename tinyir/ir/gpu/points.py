@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+from ...kit.records import dataclass, replace
 from ..expr import ONE, Bound, Expr, Floor, show_guard
 from ..sets import WORDS, identifiers, read_map
 from .nodes import Kernel
@@ -20,11 +20,31 @@ class Lost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Ranged:
+    """A dim runs over first..last in steps; both are of the dims before it."""
+
+    dim: str
+    first: Expr
+    last: Expr
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """All bounds hold, or, if broken, not all of them."""
+
+    bounds: tuple[Bound, ...]
+    is_broken: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Held:
-    """What holds at a point, in isl's notation, and the dims that it speaks of."""
+    """What holds at a point, in isl's notation, the dims that it speaks of, and what it is; None for what another says
+    as well."""
 
     text: str
     dims: frozenset[str]
+    says: Ranged | Guarded | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +71,13 @@ class Point:
         while dim in self.dims or dim in WORDS:
             dim += "_"
         first, last = self.expr(low), self.expr(high)
+        ranged = Ranged(dim, first, last, step)
         held = [f"{first} <= {dim} < {last}"] + [f"({dim} - ({first})) mod {step} = 0"] * (step > 1)
         named = frozenset([dim, *first.names(), *last.names()])
         return replace(
             self,
             dims=(*self.dims, dim),
-            holds=(*self.holds, *(_Held(text, named) for text in held)),
+            holds=(*self.holds, *(_Held(text, named, says) for text, says in zip(held, (ranged, None)))),
             names={**self.names, name: Expr.of(dim)},
             lost=self.lost - {name},
         )
@@ -75,13 +96,10 @@ class Point:
             return None if e is None else self.expr(e)
 
         bounds = tuple(Bound(self.expr(b.expr), put(b.lower), put(b.upper), put(b.equals)) for b in guard)
-        held = _Held(
-            show_guard(bounds) or "true",
-            frozenset(
-                n for b in bounds for e in (b.expr, b.lower, b.upper, b.equals) if e is not None for n in e.names()
-            ),
-        )
-        return replace(self, holds=(*self.holds, replace(held, text=f"not ({held.text})") if is_broken else held))
+        text = show_guard(bounds) or "true"
+        dims = frozenset().union(*(b.vocabulary for b in bounds))
+        held = _Held(f"not ({text})" if is_broken else text, dims, Guarded(bounds, is_broken))
+        return replace(self, holds=(*self.holds, held))
 
 
 def _without_zeros(e: Expr, holds: tuple[_Held, ...]) -> Expr:

@@ -7,10 +7,12 @@ rest is asked of `ir.gpu.linear`, which takes all facts together.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 
+from ...kit.records import dataclass, field, replace
+from ...kit.work import count
 from ..expr import Bound, Expr
-from ..intervals import Interval, interval_of
+from ..intervals import Interval, Ranges, interval_of
 from ..remainder import remainders
 from ..scope import halves_of
 from .linear import Known, is_shown
@@ -20,7 +22,8 @@ from .linear import Known, is_shown
 class Facts:
     """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they
     stand in the text), guards that hold, and of those that do not (`broken`) the sides, of which one at least is < 0. A
-    place whose guards shut out every value of a name is never reached: there everything is proven."""
+    place whose guards shut out every value of a name is never reached: there everything is proven. `vocabulary` has
+    every name that is spoken of."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
@@ -28,18 +31,27 @@ class Facts:
     near: dict[str, Expr] = field(default_factory=dict)
     is_reached: bool = True
     broken: tuple[tuple[Expr, ...], ...] = ()
+    vocabulary: frozenset[str] | None = field(default=None, compare=False)
+    _asked: _Asked | None = field(default=None, init=False, repr=False, compare=False)
+
+    def _spoken_of(self) -> frozenset[str]:
+        if self.vocabulary is not None:
+            return self.vocabulary
+        spoken = (b.vocabulary for b in (*self.guards, *(e for case in self.broken for e in case)))
+        lets = (e.vocabulary for e in (*self.lets.values(), *self.near.values()))
+        return frozenset().union(self.ranges, self.lets, self.near, *lets, *spoken)
 
     def without(self, name: str) -> Facts:
         """What is known, but for `name`, which now is another's."""
-        guards = tuple(
-            g
-            for g in self.guards
-            if not any(name in e.names() for e in (g.expr, g.lower, g.upper, g.equals) if e is not None)
-        )
-        lets = {k: v for k, v in self.lets.items() if k != name and name not in v.names()}
-        near = {k: v for k, v in self.near.items() if k != name and name not in v.names()}
-        broken = tuple(case for case in self.broken if not any(name in e.names() for e in case))
-        return Facts({k: v for k, v in self.ranges.items() if k != name}, lets, guards, near, self.is_reached, broken)
+        vocabulary = self._spoken_of()
+        if name not in vocabulary:
+            return self if self.vocabulary is not None else replace(self, vocabulary=vocabulary)
+        guards = tuple(g for g in self.guards if name not in g.vocabulary)
+        lets = {k: v for k, v in self.lets.items() if k != name and name not in v.vocabulary}
+        near = {k: v for k, v in self.near.items() if k != name and name not in v.vocabulary}
+        broken = tuple(case for case in self.broken if not any(name in e.vocabulary for e in case))
+        ranges = {k: v for k, v in self.ranges.items() if k != name}
+        return Facts(ranges, lets, guards, near, self.is_reached, broken, vocabulary - {name})
 
     def with_range(self, name: str, low: Expr, high: Expr) -> Facts:
         """Also low <= name < high."""
@@ -55,6 +67,7 @@ class Facts:
             known.near,
             is_reached,
             known.broken,
+            known._spoken_of() | bound.vocabulary,
         )
 
     def with_let(self, name: str, value: Expr) -> Facts:
@@ -75,17 +88,21 @@ class Facts:
             {**known.near, name: value},
             self.is_reached,
             known.broken,
+            known._spoken_of().union([name], plain.vocabulary, value.vocabulary, *(b.vocabulary for b in whole)),
         )
 
     def with_guard(self, guard: tuple[Bound, ...]) -> Facts:
         """Also every bound of a guard."""
         bounds = (*guard, *(b.substitute(self.lets) for b in guard))
         ranges = _narrowed(self.ranges, bounds)
-        return replace(
-            self,
-            guards=self.guards + tuple(dict.fromkeys(bounds)),
-            ranges=ranges or self.ranges,
-            is_reached=self.is_reached and ranges is not None,
+        return Facts(
+            ranges or self.ranges,
+            self.lets,
+            self.guards + tuple(dict.fromkeys(bounds)),
+            self.near,
+            self.is_reached and ranges is not None,
+            self.broken,
+            self._spoken_of().union(*(b.vocabulary for b in bounds)),
         )
 
     def with_broken(self, guard: tuple[Bound, ...]) -> Facts:
@@ -96,7 +113,8 @@ class Facts:
         halves = tuple(half for b in guard for half in halves_of(b))
         if len(sides) == len(halves) == 1:
             return self.with_guard(tuple(sides))
-        return replace(self, broken=(*self.broken, halves))
+        vocabulary = self._spoken_of().union(*(e.vocabulary for e in halves))
+        return replace(self, broken=(*self.broken, halves), vocabulary=vocabulary)
 
     def plain(self, expr: Expr) -> Expr:
         """The expression with `let`s written out."""
@@ -119,33 +137,74 @@ class Facts:
         )
 
     def _is_natural(self, expr: Expr) -> bool:
-        """Whether 0 <= expr is proven: by ranges, by ranges and one guard, or by all that has to do with it."""
+        """Whether 0 <= expr is proven: by ranges, by ranges and one guard, or by all that has to do with it. What was
+        once asked of facts that are equal is not asked again."""
+        asked = self._asked or self._ask()
+        found = asked.answers.get(expr)
+        if found is None:
+            count("proofs")
+            found = asked.answers[expr] = self._shows(expr, asked)
+        return found
+
+    def _ask(self) -> _Asked:
+        ranges, lets, near = (tuple(known.items()) for known in (self.ranges, self.lets, self.near))
+        found = _asked_of(ranges, lets, self.guards, near, self.broken)
+        object.__setattr__(self, "_asked", found)
+        return found
+
+    def _shows(self, expr: Expr, asked: _Asked) -> bool:
         forms = tuple(dict.fromkeys((expr, expr.substitute(self.near), self.plain(expr))))
-        if any(self._is_in_range(e) for e in forms):
+        ranges = asked.written.ranges
+        if any(_is_in_range(e, ranges) for e in forms):
             return True
-        naturals = _naturals(self.guards)
         for e in forms:
             negative = {m: -c for c, m in e.terms if c < 0}
             if any(
-                m in negative and c < 0 and self._is_in_range(e - max(1, negative[m] // -c) * known)
-                for known in naturals
+                m in negative and c < 0 and _is_in_range(e - max(1, negative[m] // -c) * known, ranges)
+                for known in asked.written.naturals
                 for c, m in known.terms
             ):
                 return True
-        plain = tuple(e for e in naturals if not any(n in self.lets for n in e.names()))
-        if is_shown(forms[-1], Known(plain, self.broken, {}, self.ranges)):
+        if is_shown(forms[-1], asked.plain):
             return True
-        lets = {name: tuple(dict.fromkeys((self.near.get(name, value), value))) for name, value in self.lets.items()}
-        return bool(lets) and is_shown(expr, Known(naturals, self.broken, lets, self.ranges))
-
-    def _is_in_range(self, expr: Expr) -> bool:
-        low = interval_of(expr, self.ranges).low
-        if low is None or low < 0:
-            low = _range_of(expr, self.ranges).low
-        return low is not None and low >= 0
+        return bool(self.lets) and is_shown(expr, asked.written)
 
 
-def _range_of(expr: Expr, ranges: dict[str, Interval]) -> Interval:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What was asked of facts, and the facts as `ir.gpu.linear` takes them: with `let`s written out, and as they are
+    written."""
+
+    answers: dict[Expr, bool]
+    plain: Known
+    written: Known
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _asked_of(
+    ranges: tuple[tuple[str, Interval], ...],
+    lets: tuple[tuple[str, Expr], ...],
+    guards: tuple[Bound, ...],
+    near: tuple[tuple[str, Expr], ...],
+    broken: tuple[tuple[Expr, ...], ...],
+) -> _Asked:
+    within, written = Ranges(dict(ranges)), dict(near)
+    names = frozenset(name for name, _ in lets)
+    naturals = _naturals(guards)
+    plain = Known(tuple(e for e in naturals if names.isdisjoint(e.vocabulary)), broken, {}, within)
+    stand_for = {name: tuple(dict.fromkeys((written.get(name, value), value))) for name, value in lets}
+    return _Asked({}, plain, Known(naturals, broken, stand_for, within))
+
+
+def _is_in_range(expr: Expr, ranges: Mapping[str, Interval]) -> bool:
+    """Whether ranges alone make an expression >= 0."""
+    low = interval_of(expr, ranges).low
+    if low is None or low < 0:
+        low = _range_of(expr, ranges).low
+    return low is not None and low >= 0
+
+
+def _range_of(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
     """The range of an expression, of which every remainder by a number is read as one."""
     found = interval_of(expr, ranges)
     for part in remainders(expr):

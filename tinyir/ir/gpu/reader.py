@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...kit.span import Span
 from ...kit.text import token_span
 from ..body import Body

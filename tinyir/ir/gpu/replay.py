@@ -8,11 +8,11 @@ that a cursor that starts wrong, a wait that leaves one group too many, and a ba
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ..body import Read
 from ..expr import Expr
 from . import nodes
@@ -20,6 +20,7 @@ from .nodes import Kernel, Place, Statement
 from .walk import Visit, places_in, reads_in, statements
 
 Slot = tuple[str, int]
+_STEERING = frozenset((nodes.For, nodes.If, nodes.Role, nodes.Each, nodes.Cursor, nodes.Advance))
 
 
 @dataclass
@@ -36,7 +37,9 @@ class Replay:
     def block(self, body: Iterable[Statement]) -> None:
         """Runs a block."""
         for s in body:
-            if isinstance(s, nodes.For):
+            if type(s) not in _STEERING:
+                self.one(s)
+            elif isinstance(s, nodes.For):
                 self._loop(s)
             elif isinstance(s, (nodes.If, nodes.Role, nodes.Each)):
                 self.enter(s)
@@ -45,13 +48,11 @@ class Replay:
             elif isinstance(s, nodes.Cursor):
                 self.rings[s.name] = s.ring
                 self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
-            elif isinstance(s, nodes.Advance):
+            else:
                 slot = self.numbers[f"{s.cursor}.slot"]
                 by, ring = self.number(s.by), self.rings[s.cursor]  # of unknown length are the steps of a loop
                 after = slot + (self.turns if by is None else by)
                 self.numbers |= {f"{s.cursor}.previous": (after - 1) % ring, f"{s.cursor}.slot": after % ring}
-            else:
-                self.one(s)
 
     def enter(self, s: Statement) -> None:
         """A block that is no loop begins."""
@@ -64,7 +65,10 @@ class Replay:
         """An integer where it is known; 0 for none."""
         if e is None:
             return 0
-        return e.evaluate(self.numbers) if all(n in self.numbers for n in e.names()) else None
+        constant = e.constant
+        if constant is not None:
+            return constant
+        return e.evaluate(self.numbers) if all(n in self.numbers for n in e.vocabulary) else None
 
     def fault(self, code: str, s: Statement, other: Statement, **facts: Any) -> None:
         """Notes a diagnostic of a statement, each once."""
@@ -74,11 +78,42 @@ class Replay:
     def _loop(self, s: nodes.For) -> None:
         low, high, step = (self.number(e) for e in (s.low, s.high, s.step))
         known = low is not None and high is not None and step is not None
-        for turn in range(low, high, step) if known else range(self.turns):
+        turns = range(low, high, step) if known else range(self.turns)
+        seen: dict[tuple, int] | None = None if known and _counts(s) else {}
+        at = 0
+        while at < len(turns):
+            if seen is not None:
+                first = seen.setdefault(self._state(s.name), at)
+                if first < at:  # what follows was seen: whole rounds of it show nothing more
+                    at = len(turns) - (len(turns) - at) % (at - first)
+                    seen = None
+                    continue
             if known:
-                self.numbers[s.name] = turn
+                self.numbers[s.name] = turns[at]
             self.block(s.body)
+            at += 1
         self.numbers.pop(s.name, None)
+
+    def _state(self, without: str) -> tuple:
+        return (*((k, v) for k, v in self.numbers.items() if k != without), *self.state())
+
+    def state(self) -> tuple:
+        """What the run knows beside the numbers, as something that can be compared."""
+        raise NotImplementedError
+
+
+def _counts(loop: nodes.For) -> bool:
+    """Whether the turn that a loop is in has a part in where its statements are in their rings, or in how often loops
+    in it turn."""
+    for s in statements(loop.body):
+        numbers = [place.slot for _, place in places_in(s)] + [n.slot for n in reads_in(s) if isinstance(n, Read)]
+        if isinstance(s, nodes.Advance):
+            numbers.append(s.by)
+        if isinstance(s, nodes.For):
+            numbers += [s.low, s.high, s.step]
+        if any(e is not None and loop.name in e.vocabulary for e in numbers):
+            return True
+    return False
 
 
 def turns_of(rings: Iterable[int]) -> int:
@@ -109,6 +144,11 @@ class _Copies(Replay):
     groups: list[list[tuple[Slot, Statement]]] = field(default_factory=list)
     landed: dict[Slot, Statement] = field(default_factory=dict)  # waited for, but threads have not met since
     read: dict[Slot, Statement] = field(default_factory=dict)  # since threads last met
+
+    def state(self) -> tuple:
+        groups = tuple(tuple((slot, id(s)) for slot, s in group) for group in (*self.groups, self.open))
+        landed, read = (tuple((slot, id(s)) for slot, s in of.items()) for of in (self.landed, self.read))
+        return groups, landed, read
 
     def _slot(self, place: Place) -> Slot | None:
         number = self.number(place.slot)

@@ -9,16 +9,17 @@ it for all.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ..body import Read
+from ..expr import ZERO, Expr
 from . import nodes
 from .nodes import Kernel, Place, Statement
 from .replay import Replay, turns_of
-from .walk import Visit, places_in, reads_in, statements
+from .walk import Visit, places_in, reads_in, statements, words_held
 
 Key = tuple[str, int | None]
 
@@ -58,6 +59,10 @@ class _Products(Replay):
     running: list[nodes.Wgmma] = field(default_factory=list)
     keys: list[tuple[Key, ...]] = field(default_factory=list)  # of those: the accumulator, then the operands
     read: dict[Key, Statement] = field(default_factory=dict)  # by threads, since they last met
+    places: dict[int, list[tuple[str, Expr | None, bool]]] = field(default_factory=dict)
+
+    def state(self) -> tuple:
+        return tuple(map(id, self.running)), tuple(self.keys), tuple((key, id(s)) for key, s in self.read.items())
 
     def _key(self, place: Place) -> Key:
         return place.name, self.number(place.slot)
@@ -81,14 +86,23 @@ class _Products(Replay):
         elif isinstance(s, nodes.Barrier) and not s.half:
             self.read.clear()
         else:
-            for word in ("source", "to"):
-                if isinstance(getattr(s, word, None), str):
-                    self._touch(s, (getattr(s, word), 0))
-            for place in [p for _, p in places_in(s)] + [
-                Place(n.tensor, (), n.slot) for n in reads_in(s) if isinstance(n, Read)
-            ]:
-                self._touch(s, self._key(place))
-                self.read[self._key(place)] = s
+            for name, slot, is_place in self._places(s):
+                key = name, self.number(slot)
+                self._touch(s, key)
+                if is_place:
+                    self.read[key] = s
+
+    def _places(self, s: Statement) -> list[tuple[str, Expr | None, bool]]:
+        """The registers and the shared memory that a statement works on, each with its slot, and whether the statement
+        names a place in it; found once for each statement."""
+        found = self.places.get(id(s))
+        if found is None:
+            named = [getattr(s, word) for word in words_held(type(s), ("source", "to"))]
+            every = [(name, ZERO, False) for name in named if isinstance(name, str)]
+            every += [(p.name, p.slot, True) for _, p in places_in(s)]
+            every += [(n.tensor, n.slot, True) for n in reads_in(s) if isinstance(n, Read)]
+            found = self.places[id(s)] = [place for place in dict.fromkeys(every) if place[0] in self.arrays]
+        return found
 
     def _touch(self, s: Statement, key: Key) -> None:
         if not isinstance(self.arrays.get(key[0]), nodes.Reg):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.work import count, span
 from ...target.arch import ARCHS
 from ...target.hopper import HELD
 from ..body import Index, Read, Ref, Select
@@ -34,7 +35,7 @@ from .replay_products import check_products
 from .resources import check_resources
 from .rows import check_rows
 from .sends import BLOCK
-from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of, visits
+from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of, visits, words_held
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -42,24 +43,28 @@ def check_kernels(module: Any) -> list[Diag]:
     further launch of it is only compared with it."""
     diags = [*_check_regions(module), *check_launches(module)]
     for kernel in module.kernels:
-        heads = [*_check_head(kernel, module)]
-        diags += heads
-        if heads:
-            continue
-        walked = list(visits(kernel, module.plans.program.model))
-        named = [
-            d
-            for check in (_check_names, check_counts, _check_words, _check_indices, check_rows)
-            for d in check(kernel, walked, module)
-        ]
-        diags += named
-        if not named:
-            diags += [
-                d
-                for check in (*_CHECKS, *ORDER_CHECKS, check_copies, check_products)
-                for d in check(kernel, walked, module)
-            ]
+        with span("kernel", kernel.name):
+            diags += _check_kernel(kernel, module)
     return diags
+
+
+def _check_kernel(kernel: Kernel, module: Any) -> list[Diag]:
+    count("kernels checked")
+    heads = [*_check_head(kernel, module)]
+    if heads:
+        return heads
+    with span("walk"):
+        walked = list(visits(kernel, module.plans.program.model))
+
+    def said(checks: Iterable[Any]) -> list[Diag]:
+        found = []
+        for check in checks:
+            with span(check.__name__.removeprefix("_").removeprefix("check_").replace("_", " ")):
+                found += check(kernel, walked, module)
+        return found
+
+    named = said((_check_names, check_counts, _check_words, _check_indices, check_rows))
+    return named or said((*_CHECKS, *ORDER_CHECKS, check_copies, check_products))
 
 
 def _check_regions(module: Any) -> Iterator[Diag]:
@@ -218,18 +223,9 @@ def _array_names(s: Any) -> list[str]:
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    for word in (
-        "low",
-        "high",
-        "step",
-        "tile",
-        "phase",
-        "extent",
-        "cta",
-        *(("by",) if isinstance(s, nodes.Advance) else ()),
-        *(("at",) if isinstance(s, nodes.Pick) else ()),
-    ):
-        e = getattr(s, word, None)
+    more = ("by",) if isinstance(s, nodes.Advance) else ("at",) if isinstance(s, nodes.Pick) else ()
+    for word in words_held(type(s), ("low", "high", "step", "tile", "phase", "extent", "cta", *more)):
+        e = getattr(s, word)
         if isinstance(e, Expr):
             yield e
     if isinstance(s, nodes.Let):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from ...kit.records import dataclass, fields, is_dataclass
 from ..body import Body, walk
 from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval
@@ -161,10 +162,16 @@ def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts
     return facts
 
 
+@functools.cache
+def words_held(kind: type, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Of these words, those that statements of a kind have a field of."""
+    return tuple(word for word in words if hasattr(kind, word))
+
+
 def bodies_in(s: Statement) -> Iterator[Body]:
     """The value expressions that a statement itself holds."""
-    for word in ("value", "init"):
-        body = getattr(s, word, None)
+    for word in words_held(type(s), ("value", "init")):
+        body = getattr(s, word)
         if body is not None and not isinstance(body, Expr):
             yield body
 
@@ -177,8 +184,8 @@ def reads_in(s: Statement) -> Iterator[Body]:
 
 def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
     """The places of a statement, each with the field that holds it."""
-    for word in ("to", "low", "source", "on", "a", "b", "barrier"):
-        place = getattr(s, word, None)
+    for word in words_held(type(s), ("to", "low", "source", "on", "a", "b", "barrier")):
+        place = getattr(s, word)
         if isinstance(place, Place):
             yield word, place
 
@@ -195,13 +202,25 @@ def names_in(node: Any) -> Iterator[str]:
     elif isinstance(node, str):
         yield node
     elif isinstance(node, tuple) or is_dataclass(node):
-        for item in node if isinstance(node, tuple) else (getattr(node, f.name) for f in fields(node) if f.compare):
+        for item in node if isinstance(node, tuple) else (getattr(node, word) for word in _compared(type(node))):
             yield from names_in(item)
+
+
+def own_names_in(s: Statement) -> Iterator[str]:
+    """Every name in a statement, but for those in the blocks that it holds."""
+    if not words_held(type(s), ("body", "otherwise")):
+        return names_in(s)
+    return names_in(tuple(getattr(s, word) for word in _compared(type(s)) if word not in ("body", "otherwise")))
+
+
+@functools.cache
+def _compared(kind: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(kind) if f.compare)
 
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
     """All statements, blocks before what is in them."""
     for s in body:
         yield s
-        yield from statements(getattr(s, "body", ()))
-        yield from statements(getattr(s, "otherwise", ()))
+        for word in words_held(type(s), ("body", "otherwise")):
+            yield from statements(getattr(s, word))

@@ -12,20 +12,22 @@ that depends on which thread holds an element of a matrix. An atomic is no store
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import has_floor
 from ..sets import read_set, within_steps
 from . import nodes
 from .extremes import EXTREMES
+from .listed import TooMany, elements_of, judged
 from .nodes import Kernel, Statement
 from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
 from .walk import tensors_of
@@ -40,7 +42,9 @@ MANNERS = (
     (1, 16),
 )  # (multiplied by, divided by): for kernels that assume multiples, or few
 HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
-MOST_STEPS = 300_000  # of isl, for one tensor: about a second
+FEW_STEPS = 30_000  # of isl, for one tensor: a second at most, some hundredths mostly
+MOST_STEPS = 60_000  # where the elements are too many for a list; a step takes the longer the more there were
+TWICE, BOTH = Phrase("has an element that this writes twice"), Phrase("has an element that two stores write")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,42 +114,86 @@ def _check_launch(
                 [write.map for write in found],
                 None,
             )
-            with within_steps(MOST_STEPS):
-                yield from _faults_of(kernels[0], name, found, *asked, tensors[name], sizes, yielded.get(name, []))
+            judging = _Judging(kernels[0], name, found, tensors[name], sizes, yielded.get(name, []))
+            yield from judging.faults(*asked)
 
 
-def _faults_of(
-    kernel: Kernel,
-    name: str,
-    writes: list[_Write],
-    maps: list[Any],
-    wanted: Any,
-    tensor: Any,
-    sizes: Mapping[str, int],
-    yields: list[Any],
-) -> Iterator[Diag]:
-    """Of the stores to a tensor, each with its map. `wanted` are the elements that they must write; None: what the
-    yields say."""
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """Whether the stores to a tensor write each of its elements once."""
 
-    def fault(s: Statement, words: str, *other: Statement) -> Diag:
-        return _fault(kernel, name, words, sizes, s, *other)
+    kernel: Kernel
+    name: str
+    writes: list[_Write]
+    tensor: Any
+    sizes: Mapping[str, int]
+    yields: list[Any]
 
-    for write, written in zip(writes, maps):
-        if not written.is_injective():
-            yield fault(write.statement, Phrase("has an element that this writes twice"))
-            return
-    for (one, here), (other, there) in itertools.combinations(zip(writes, maps), 2):
-        if not here.range().is_disjoint(there.range()):
-            yield fault(other.statement, Phrase("has an element that two stores write"), one.statement)
-            return
-    left = (_wanted(tensor, sizes, yields) if wanted is None else wanted).subtract(
-        functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps))
-    )
-    if not left.is_empty():
-        yield fault(
-            writes[-1].statement,
-            Phrase("has an element that nothing writes: {to_str}", to_str=left.sample_point().to_str().strip("{ }")),
+    def faults(self, maps: list[Any], wanted: Any) -> Iterator[Diag]:
+        """What isl says of the stores, each with its map; where it takes too many steps, what a list of all elements
+        says; where they are too many, what isl says in more steps. `wanted` are the elements that the stores must
+        write; None: what the yields say."""
+        for most, is_listed in ((FEW_STEPS, True), (MOST_STEPS, False)):
+            found: list[Diag] | None = None
+            with within_steps(most):
+                found = list(self._by_isl(maps, wanted))
+            if found is None and is_listed:
+                with contextlib.suppress(TooMany):
+                    found = list(self._by_list())
+            if found is not None:
+                yield from found
+                return
+
+    def _fault(self, words: Phrase, s: Statement, *other: Statement) -> Diag:
+        return _fault(self.kernel, self.name, words, self.sizes, s, *other)
+
+    def _by_isl(self, maps: list[Any], wanted: Any) -> Iterator[Diag]:
+        writes = self.writes
+        for write, written in zip(writes, maps):
+            if not written.is_injective():
+                yield self._fault(TWICE, write.statement)
+                return
+        for (one, here), (other, there) in itertools.combinations(zip(writes, maps), 2):
+            if not here.range().is_disjoint(there.range()):
+                yield self._fault(BOTH, other.statement, one.statement)
+                return
+        left = (_wanted(self.tensor, self.sizes, self.yields) if wanted is None else wanted).subtract(
+            functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps))
         )
+        if not left.is_empty():
+            at = left.sample_point().to_str().strip("{ }")
+            yield self._fault(_left(at), writes[-1].statement)
+
+    def _by_list(self) -> Iterator[Diag]:
+        """Raises TooMany."""
+        shape = [e.evaluate(self.sizes) for e in self.tensor.type.shape]
+        lists = [elements_of(w.point, w.index, shape, w.clip) for w in self.writes]
+        wanted = [
+            elements_of(point, index, shape, shape)
+            for point, index in (() if self._is_all_wanted() else _yielded(self.sizes, self.yields))
+        ]
+        wrong = judged(lists, functools.reduce(_joined, wanted) if wanted else None, shape)
+        if wrong is None:
+            return
+        what, at = wrong
+        if what == "left":
+            yield self._fault(_left(f"[{', '.join(map(str, at))}]"), self.writes[-1].statement)
+        else:
+            first, *others = (self.writes[n].statement for n in reversed(at))
+            yield self._fault(TWICE if what == "twice" else BOTH, first, *others)
+
+    def _is_all_wanted(self) -> bool:
+        return any(_is_whole(self.tensor, *item) for item in self.yields)
+
+
+def _left(at: str) -> Phrase:
+    return Phrase("has an element that nothing writes: {to_str}", to_str=at)
+
+
+def _joined(one: Any, other: Any) -> Any:
+    import numpy as np
+
+    return np.concatenate((one, other))
 
 
 def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: Statement, *other: Statement) -> Diag:
@@ -185,16 +233,21 @@ def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
     box = " and ".join(f"0 <= e{n} < {size}" for n, size in enumerate(shape))
     whole = read_set(f"{{ [{', '.join(f'e{n}' for n in range(len(shape)))}] : {box or 'true'} }}", ())
     found = None
+    for point, index in _yielded(sizes, yields):
+        image = map_of(point, index).range()
+        found = image if found is None else found.union(image)
+    return whole if found is None else found.intersect(whole)
+
+
+def _yielded(sizes: Mapping[str, int], yields: list[Any]) -> Iterator[tuple[Point, tuple[Expr, ...]]]:
+    """The points of each yield that can be followed, with the index that it yields to."""
     for axes, index, guard in yields:
         point = Point((), (), {n: Expr.of(v) for n, v in sizes.items()})
         for axis, size in axes:
             point = point.with_dim(axis, Expr.of(0), size)
-        try:
-            image = map_of(point.under(guard), index).range()
-        except Lost:
-            continue
-        found = image if found is None else found.union(image)
-    return whole if found is None else found.intersect(whole)
+        with contextlib.suppress(Lost):
+            point = point.under(guard)
+            yield point, tuple(map(point.expr, index))
 
 
 def _sizes_for(kernels: tuple[Kernel, ...], model: Any) -> dict[str, int] | None:

@@ -31,10 +31,11 @@ order x, y, z; `micro` in the tile's order.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ...kit.diag import Diag, Refused
+from ...kit.held import once
+from ...kit.records import dataclass
 from ...kit.span import Span
 from ...kit.text import Grammar, body_of, header
 from .. import region as region_text
@@ -142,6 +143,7 @@ def show_plan(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
+@once
 def check(module: Module) -> list[Diag]:
     """Invariants of plan text, whatever the families are, in this order; `kernels.check` holds those that each family
     asks for, and what reads a text asks both:

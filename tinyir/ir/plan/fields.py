@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ...kit.numbers import uniform
+from ...kit.records import dataclass, field
 from ...kit.span import Span
 from ..expr import Bound
 from .words import least_sum

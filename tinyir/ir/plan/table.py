@@ -8,12 +8,11 @@ family that obeys it an entry of its `fields`; every other family then refuses i
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from ...kit.records import dataclass, fields
 from ..expr import show_guard
 from ..model import show_name
 from ..read import guard_of, name_of
@@ -63,7 +62,7 @@ class Field:
 
     @property
     def default(self) -> Any:
-        """The value of a plan that does not have the field; dataclasses.MISSING where every plan has it."""
+        """The value of a plan that does not have the field; kit.records.MISSING where every plan has it."""
         return _DEFAULTS[self.name]
 
     def of(self, plan: Plan) -> Any:
@@ -277,7 +276,7 @@ TABLE: tuple[Field, ...] = (
         _show_estimate,
     ),
 )
-_DEFAULTS = {f.name: f.default for f in dataclasses.fields(Plan)}
+_DEFAULTS = {f.name: f.default for f in fields(Plan)}
 BY_WORD: dict[str, Field] = {f.word: f for f in TABLE}
 
 __all__ = ["BY_WORD", "TABLE", "Field", "show_microseconds"]

@@ -23,7 +23,6 @@ where the cost model finds that it is faster: where there are too few rows, or c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 from ...analysis.regions import fold_sizes
 from ...ir.accumulate import cast, is_plain, wide
@@ -32,6 +31,7 @@ from ...ir.expr import Expr
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.traits import axes_of, extent_of, reads_apart
 from ...ir.types import TensorType
+from ...kit.records import replace
 from ..problem import Map, Row, kernels_of
 from .inline import Tangled, is_fold, padded, written_out
 from .parts import Names, Parts, Surroundings, free_name, numbered_name, refs_of, region_of

@@ -21,7 +21,6 @@ work that several contractions share one kernel is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import product
 
 from ...analysis.regions import analyse
@@ -34,6 +33,7 @@ from ...ir.region import Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of, sizes_of
 from ...ir.types import TensorType
 from ...ir.verify_region import check_region
+from ...kit.records import dataclass, replace
 from ..parts.boxes import View, view_of
 from ..problem import Contraction, kernels_of
 from .parts import free_name

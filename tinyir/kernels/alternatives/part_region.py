@@ -13,7 +13,6 @@ memory, or as cheap.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
 from ...analysis.regions import fold_sizes
 from ...ir.body import Axis, Body, Gather, Reduce, Ref, Scan, Scatter, rebuild, substitute, walk
@@ -21,6 +20,7 @@ from ...ir.expr import Expr
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import axes_of, bodies_of
+from ...kit.records import dataclass, field, replace
 from ..problem import kernels_of, why_none
 from .parts import Names, Parts, Surroundings, numbered_name
 

@@ -7,7 +7,6 @@ that uses it. A part has the axes that something in it varies along or folds, an
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from ...analysis.regions import analyse
@@ -17,6 +16,7 @@ from ...ir.present import axes_of_values
 from ...ir.region import Let, Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of
 from ...ir.types import TensorType
+from ...kit.records import dataclass, replace
 
 
 @dataclass

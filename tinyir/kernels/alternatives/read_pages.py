@@ -10,13 +10,13 @@ after:  region s  ... mul(Q[i0, k0], gather (k1: P = table[i0, floor(i1/64)]) { 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Scan, Scatter, rebuild, substitute, walk
 from ...ir.expr import Expr
 from ...ir.region import Region
 from ...ir.traits import bodies_of
+from ...kit.records import replace
 from ..parts.point import axes_made_by
 from .parts import numbered_name
 

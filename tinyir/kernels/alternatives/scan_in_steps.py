@@ -19,7 +19,6 @@ its own then, unless it is written as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Axis, Binary, Body, BroadcastInDim, Read, Reduce, Ref, Scan, Unary, substitute
@@ -28,6 +27,7 @@ from ...ir.neighbours import is_multiple
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.traits import axes_of, scans_of
 from ...ir.types import TensorType
+from ...kit.records import replace
 from .inline import Tangled, is_fold, padded, written_out
 from .parts import Names, Parts, Surroundings, free_name, numbered_name, region_of
 

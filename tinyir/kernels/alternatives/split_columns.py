@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from ...ir.accumulate import literal, neutral_of
 from ...ir.body import (
@@ -47,6 +46,7 @@ from ...ir.expr import ZERO, Bound, Expr, Floor
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES, TensorType
+from ...kit.records import dataclass, replace
 from ..attention import Streaming, streaming_of
 from ..parts.point import axes_made_by, free_axes, needed
 from .inline import Tangled, written_out

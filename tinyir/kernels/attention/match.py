@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 from ...ir.accumulate import literal
@@ -15,6 +14,7 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES, DType
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from .named import named, widened
 from .numbering import Numbering
 from .second import clear_of, inlined, rows_read, second_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
 
 from ...ir.body import (
     Binary,
@@ -23,6 +22,7 @@ from ...ir.body import (
 )
 from ...ir.region import Let, Region
 from ...ir.types import DTYPES
+from ...kit.records import dataclass, replace
 from .numbering import Numbering
 from .weights import Exponent, in_dtype
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...ir.body import Binary, Body, BroadcastInDim, Literal, Reduce, Ref, Select, Ternary, Unary, walk
 from ...ir.region import Region
+from ...kit.records import dataclass
 from ..parts.point import free_axes
 
 SYMMETRIC = frozenset(("add", "mul", "max", "min", "cmpeq", "cmpne", "and", "or"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import replace
 
 from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, substitute, walk
 from ...ir.expr import ONE, ZERO
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import bodies_of
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ..parts.point import free_axes
 from .weights import No
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...ir.accumulate import literal
 from ...ir.body import Binary, Body, Literal, Select, Ternary, Unary
 from ...ir.types import DTYPES, DType
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from .numbering import ONE, Numbering, is_same
 
 

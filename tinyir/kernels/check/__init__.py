@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ...ir.model import is_constant, show_name
@@ -14,7 +13,9 @@ from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
+from ...kit.held import once
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...target.arch import ARCHS
 from .. import family_of, resources
 from ..attention import Streaming
@@ -29,6 +30,7 @@ from .words import check_words
 MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
+@once
 def check(module: Any) -> list[Diag]:
     """What the families ask of plans, one function each, in this order. What rests on a word that is not known is not
     looked at, so that one fault is one message.

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...kit.records import dataclass
 from ..family import Family, Needs, Problem
 from ..problem import Kernel
 

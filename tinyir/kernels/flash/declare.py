@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...ir.plan.fields import Plan
+from ...kit.records import dataclass
 from ...target.arch import ARCHS
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming

@@ -10,13 +10,13 @@ that blocks beyond it are not fetched. It is cut off where no row and no column 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.region import Region
 from ...ir.traits import axes_of
 from ...ir.types import DTYPES
+from ...kit.records import dataclass
 from ..attention.second import inlined
 from ..attention.weights import No
 

@@ -13,11 +13,11 @@ that its beginning cuts. A mask of another form cuts every block.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
+from ...kit.records import dataclass
 
 AFTER, BEFORE = "after", "before"
 

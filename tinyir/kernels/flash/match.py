@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Ref, Select, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
@@ -23,6 +22,7 @@ from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import axes_of, bodies_of
 from ...ir.types import DType
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 from .limits import Limit, limits_in

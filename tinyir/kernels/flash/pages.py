@@ -8,12 +8,11 @@ Blocks of columns divide a page, so that each lies in one. A block's number is r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.body import Axis, Body, Gather, Read, Reduce, Scan, Scatter, substitute, walk
 from ...ir.expr import Expr, Floor
 from ...ir.traits import axes_of
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

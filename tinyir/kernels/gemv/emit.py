@@ -17,8 +17,6 @@ Neighbouring threads stand along the axis in which the large operand is contiguo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.accumulate import cast
 from ...ir.body import Binary, Body, Literal, Read
 from ...ir.expr import ZERO, Bound, Expr
@@ -31,6 +29,7 @@ from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..family import Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared

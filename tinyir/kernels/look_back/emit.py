@@ -24,8 +24,6 @@ its end. Words are set to 0 by a kernel in front, `y.start`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ...ir.accumulate import cast, fold_word, literal, neutral_of, wide
 from ...ir.body import Axis, Binary, Body, Read, Scan
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -40,6 +38,7 @@ from ...ir.traits import extent_of, scans_of
 from ...ir.types import DTYPES, TensorType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ...target.words import LEVELS, WORDS_OF
 from ..family import Before, Problem
 from ..parts.arrays import shared

@@ -18,7 +18,6 @@ every row has whole ones. What hangs over an end is zero. fp32 is multiplied as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from ...ir.body import Axis, Body, Literal, Read
 from ...ir.expr import ZERO, Expr
@@ -32,6 +31,7 @@ from ...ir.traits import extent_of
 from ...ir.types import TensorType
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Problem
 from ..parts.arrays import shared

@@ -12,8 +12,6 @@ neighbouring lanes get neighbouring columns, several a lane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.body import Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
@@ -21,6 +19,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
+from ...kit.records import dataclass
 from ..parts.arrays import shared
 from ..parts.columns import Columns
 from ..parts.fresh import Fresh

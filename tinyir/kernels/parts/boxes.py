@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -21,6 +20,7 @@ from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import extent_of, nearest
 from ...ir.types import TensorType, is_exact
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ..problem import SIBLING, Contraction
 
 STRIDE_BYTES = 16  # every stride but the innermost is a multiple of it (CUDA driver API, cuTensorMapEncodeTiled)

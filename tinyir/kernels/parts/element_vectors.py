@@ -26,7 +26,6 @@ fold, whose sums are of all of them: columns of a matrix are folded several at o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
 from ...ir.accumulate import cast, fold_word, neutral_of
 from ...ir.body import Axis, Binary, Read, Ref, walk
@@ -36,6 +35,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.region import Region
 from ...ir.runs import Run
 from ...ir.traits import axes_of, extent_of
+from ...kit.records import dataclass, replace
 from ..resources import ON_THEIR_WAY
 from .fold import Accumulator, type_of
 from .point import Fresh, Values, below, needed, split

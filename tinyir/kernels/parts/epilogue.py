@@ -19,7 +19,6 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 
 from ...ir.accumulate import literal
 from ...ir.body import Body, BroadcastInDim, Read, Transpose, Unary, rebuild, substitute
@@ -32,6 +31,7 @@ from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
 from .arrays import shared

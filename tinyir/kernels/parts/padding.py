@@ -23,7 +23,6 @@ A lane writes 16 bytes at once, and reads them so wherever the row begins: two a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...ir.body import Axis, Body, Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -35,6 +34,7 @@ from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.traits import extent_of
+from ...kit.records import dataclass
 from ..problem import Contraction
 from .boxes import LINE_BYTES, View, padded, view_of
 from .fresh import Fresh

@@ -12,7 +12,6 @@ picked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
 from typing import Any, get_args
 
 from ...ir.body import Body, Read, rebuild
@@ -21,6 +20,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.gpu.walk import statements
 from ...ir.region import Region
+from ...kit.records import fields, replace
 from ..problem import SIBLING, Contraction
 from ..siblings import Siblings
 from .point import split

@@ -4,7 +4,6 @@ computed."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from ...ir.accumulate import literal, wide
 from ...ir.body import (
@@ -34,6 +33,7 @@ from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field, replace
 
 Point = Mapping[str, Expr]
 

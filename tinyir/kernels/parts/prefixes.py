@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ...ir.accumulate import cast, wide
 from ...ir.body import Body, Scan
 from ...ir.expr import ZERO, Bound, Expr
@@ -12,6 +10,7 @@ from ...ir.region import Region
 from ...ir.runs import Run
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from .point import Values, free_axes, needed
 from .statements import Statements
 

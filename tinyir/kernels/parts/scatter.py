@@ -13,13 +13,13 @@ It reads every place for each element of the result: K places for N elements are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...ir.accumulate import cast, fold_word, wide
 from ...ir.body import Binary, Body, Read, Scatter
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...kit.records import replace
 from .fold import type_of
 from .point import Values
 

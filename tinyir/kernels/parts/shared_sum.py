@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
 
 from ...ir.body import Binary, Read, substitute
 from ...ir.expr import ZERO, Bound, Expr
@@ -43,6 +42,7 @@ from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
+from ...kit.records import dataclass, replace
 from ...target.hopper import WARPGROUP_ROWS
 from ..problem import Contraction
 from .arrays import shared

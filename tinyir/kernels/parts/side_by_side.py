@@ -19,7 +19,6 @@ all are within the run:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from ...ir.accumulate import wide
 from ...ir.body import Axis, Body, Literal, Random, Read, Select, Unary, rebuild, walk
@@ -31,6 +30,7 @@ from ...ir.present import guard_names
 from ...ir.region import Region, Yield
 from ...ir.runs import Run, offset_of
 from ...ir.traits import axes_of
+from ...kit.records import dataclass, field, replace
 from .fold import type_of
 from .point import Fresh, Point, element_store, split
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 
 from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ZERO, Expr
@@ -13,6 +12,7 @@ from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field, replace
 from ..resources import WALK
 from .fold import Accumulator
 from .point import Fresh, Values, carried, choice, element_store, needed

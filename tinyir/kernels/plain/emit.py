@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from ...ir.body import Axis, Body, Gather, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -15,6 +13,7 @@ from ...ir.runs import number_in
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field, replace
 from ..family import Problem
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered

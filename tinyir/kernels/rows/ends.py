@@ -15,12 +15,12 @@ if thread.x <= left < C                                      of a row that ends 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
 from ...ir.runs import Run
+from ...kit.records import dataclass
 from ..parts.point import Fresh
 
 

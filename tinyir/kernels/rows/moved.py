@@ -7,12 +7,12 @@ X.row[v + 4*u] = %x         and u = 3           X.row[12] = %x
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_args
 
 from ...ir.body import Body, substitute
 from ...ir.expr import Bound, Expr
 from ...ir.gpu.nodes import Statement
+from ...kit.records import fields, is_dataclass, replace
 
 BODIES = get_args(Body)
 

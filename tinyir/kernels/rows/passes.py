@@ -5,8 +5,6 @@ last.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-
 from ...ir.accumulate import is_plain, neutral_of
 from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Read, Reduce, Ref, Ternary, walk
 from ...ir.expr import ZERO, Expr
@@ -19,6 +17,7 @@ from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field, replace
 from ..parts.fold import Accumulator
 from ..parts.kept import used_twice
 from ..parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split

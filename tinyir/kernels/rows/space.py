@@ -5,7 +5,6 @@ always fits, else read again each pass, some accesses of a thread on their way a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...ir.accumulate import is_plain, wide
 from ...ir.body import Reduce, walk
@@ -13,6 +12,7 @@ from ...ir.plan import Bind, Cluster, Plan, Vectorize
 from ...ir.region import Region
 from ...ir.runs import Run, row_runs
 from ...ir.traits import bodies_of, extent_of
+from ...kit.records import dataclass
 from ...target.device import Device
 from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal

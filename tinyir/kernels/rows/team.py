@@ -12,7 +12,6 @@ Of a row that is not there the lanes do nothing but meet the others in shuffles.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 from ...ir.accumulate import fold_word, wide
 from ...ir.body import Binary, Read
@@ -25,6 +24,7 @@ from ...ir.traits import extent_of
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, field
 from ..family import Array
 from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, split

@@ -18,8 +18,6 @@ Neighbouring threads take neighbouring updates. The plan's tile is the map's; of
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Scatter
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -30,6 +28,7 @@ from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ..family import Before, Problem
 from ..parts.elements import element_kernel
 from ..parts.point import Fresh, divides, names_in, numbered

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.plan.words import UNORDERED
 from ...ir.scatters import base_of, is_ordered, scatter_of
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...target.device import Device
 from ..family import Problem, Proposal
 from ..parts.element_plans import element_plans

@@ -19,7 +19,6 @@ tile is filled. Lanes follow the axis along which the operand is contiguous in m
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from ...ir.accumulate import cast, literal, wide
 from ...ir.body import Axis, Binary, Body, Read, Reduce
@@ -30,6 +29,7 @@ from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ...target.arch import ARCHS
 from ..family import Problem
 from ..parts.arrays import shared

@@ -8,11 +8,10 @@ holds every value of it, which is the operand's own where the factor is a read.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.accumulate import literal
 from ...ir.body import Body, Literal, Select, Unary
 from ...ir.types import DType, is_exact
+from ...kit.records import replace
 from ..problem import Contraction
 
 

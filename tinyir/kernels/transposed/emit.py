@@ -16,7 +16,6 @@ A row of the tile is padded by a word, so that the lanes of a column meet differ
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ...ir.body import Axis, Body, Read, rebuild
 from ...ir.expr import ONE, ZERO, Expr
@@ -26,6 +25,7 @@ from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, names_in, split

@@ -3,12 +3,11 @@ epilogue, and what its outputs leave through."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...kit.numbers import Number, least, uniform
+from ...kit.records import replace
 from ...target.arch import ARCHS
 from ...target.hopper import ATOM_BYTES, WARPGROUP
 from ..family import Array, Needs, Problem

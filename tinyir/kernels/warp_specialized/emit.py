@@ -28,7 +28,6 @@ from registers (`warpgroup_sum`). What hangs over an end is zero when fetched an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -39,6 +38,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array, Problem
 from ..parts import shared_sum

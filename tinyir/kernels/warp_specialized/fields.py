@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ...ir.plan import Async, Cluster, Consumers, Load, Plan, SplitK, Store
+from ...kit.records import replace
 from ...target.arch import ARCHS
 from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..accepts import ANYTHING, Accepts, Fields, bound, only, where

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
 from ...kit.numbers import Number, entry, least, most
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ...target.device import Device
 from ...target.hopper import HELD_COLUMNS, WARPGROUP_ROWS
 from ..candidate import batch_bind, guarded, holds_everywhere, layout_of, math_of, parts_of_axes

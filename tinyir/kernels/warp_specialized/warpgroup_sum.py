@@ -58,14 +58,13 @@ added to the accumulator in fp32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ...ir.body import Binary, Literal, Read
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.types import DTYPES, DType, TensorType
+from ...kit.records import dataclass
 from ...target.hopper import PRODUCT_BYTES, WARPGROUP_ROWS
 from ...target.tf32 import LOW_SCALE
 from ..parts import shared_sum

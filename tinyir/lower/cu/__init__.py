@@ -10,13 +10,13 @@ included; device functions come from `target.intrinsics`, each only where it is 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...analysis.work import bytes_of, flops_of
 from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
+from ...kit.records import replace
+from ...kit.work import span
 from ...target.intrinsics import intrinsics_of, show_intrinsics
 from .kernel import Emitted, alignment_of, emit
 from .library import LIBRARY
@@ -35,9 +35,10 @@ def lower(module: gpu.Module) -> manifest.Module:
     for kernel in module.kernels:
         entry = entries.of("kernel", kernel.name)
         try:
-            emitted[kernel.name] = emit(
-                kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
-            )
+            with span("kernel", kernel.name):
+                emitted[kernel.name] = emit(
+                    kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
+                )
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:

@@ -7,7 +7,6 @@ operands are `x[i][2h + v]`, pairs along the sum (`target.ampere`), of fp32 `x[i
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...ir.body import Body, Random, Read, Select, walk
@@ -19,6 +18,7 @@ from ...ir.neighbours import ACCESS_BYTES, is_multiple
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...target.ampere import COPIES
 from .value import SMALL_FLOATS, memory_type
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.intervals import INT_MAX, Interval, interval_of
 from ...ir.remainder import remainders
 from ...ir.runs import offset_of
 from ...ir.scope import has_floor
+from ...kit.records import dataclass, field
 
 SUM, PRODUCT, UNARY = 1, 2, 3  # how tightly a piece of C binds
 

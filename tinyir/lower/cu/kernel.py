@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from ...ir.body import Binary, Body, Literal, Read, walk
 from ...ir.expr import ZERO, Expr
@@ -20,6 +19,7 @@ from ...ir.remainder import remainders
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
 from .ampere import Ampere

@@ -10,7 +10,6 @@ import math
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...ir.body import Binary, Body, Index, Literal, Random, Read, Ref, Select, Ternary, Unary
 from ...ir.expr import Expr
@@ -18,6 +17,7 @@ from ...ir.ops import REGION_OPS
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass
 from .index import Integers
 
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")

@@ -3,7 +3,6 @@ and random numbers of a block."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...ir.body import Read, Select
@@ -14,6 +13,7 @@ from ...ir.present import guard_names
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16

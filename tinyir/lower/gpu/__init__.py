@@ -16,7 +16,6 @@ start early (`early`). What is not shown to be inside has a guard (`guarded`).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
 
 from ...ir import gpu, plan
 from ...ir.alike import Form
@@ -27,6 +26,8 @@ from ...ir.region import Tensor
 from ...kernels.family import Before
 from ...kernels.launch import before, launch, likeness
 from ...kit.diag import Diag, Refused
+from ...kit.records import dataclass, replace
+from ...kit.work import span
 from .early import with_early_starts
 from .guarded import with_guards
 from .unused import without_unused
@@ -70,7 +71,8 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
                 own = before(module, one) if first[key].before.kernels else Before()
                 launches += _launched_again(first[key], one, name, form, own)
             else:
-                first[key] = _made(module, one, name, form)
+                with span("emit", name):
+                    first[key] = _made(module, one, name, form)
                 own = first[key].before
                 launches += first[key].kernels
             buffers |= {t.name: t for t in own.workspaces}
@@ -79,7 +81,8 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     if faults:
         raise Refused(faults)
     workspaces = tuple(buffers.values())
-    guarded, notes = with_guards(module, with_early_starts(launches), workspaces)
+    with span("guards"):
+        guarded, notes = with_guards(module, with_early_starts(launches), workspaces)
     return gpu.Module(module, guarded, workspaces), notes
 
 

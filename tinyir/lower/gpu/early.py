@@ -14,11 +14,11 @@ words do nothing. Of alternatives one alone is launched; what is made once runs 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ...ir.body import Literal
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Launch, Statement, kernel_named
+from ...kit.records import replace
 from ...target.arch import ARCHS
 
 SETUP = (

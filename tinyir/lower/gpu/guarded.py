@@ -12,7 +12,6 @@ there. What several elements did at once is done one by one, where a guard may p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...ir import plan
@@ -26,6 +25,7 @@ from ...ir.gpu.prove import Facts
 from ...ir.gpu.walk import Visit, tensor_of, tensors_of, visits
 from ...ir.region import Tensor
 from ...kit.diag import Diag
+from ...kit.records import dataclass, field, replace
 
 
 def with_guards(

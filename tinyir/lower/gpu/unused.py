@@ -4,17 +4,22 @@ registers has no use for its column, a role that splits every tile none for the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ...ir.gpu import nodes
 from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Statement
-from ...ir.gpu.walk import names_in
+from ...ir.gpu.walk import own_names_in, words_held
+from ...kit.records import replace
 
 
 def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
     """The block without each `let`, `least`, `most`, `pick` and `order` none of whose names a later
     statement of it has."""
+    return _with_names(body)[0]
+
+
+def _with_names(body: Iterable[Statement]) -> tuple[tuple[Statement, ...], set[str]]:
+    """Such a block, and every name in it."""
     kept: list[Statement] = []
     used: set[str] = set()
     for s in reversed(tuple(body)):
@@ -25,12 +30,15 @@ def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
             and used.isdisjoint(s.names)
         ):
             continue
-        inner = {
-            block: without_unused(found)
-            for block in ("body", "otherwise")
-            if isinstance(found := getattr(s, block, None), tuple)
-        }
-        s = replace(s, **inner) if inner else s
-        used.update(names_in(s))
+        blocks = words_held(type(s), ("body", "otherwise"))
+        inner = {block: _with_names(getattr(s, block)) for block in blocks}
+        if any(_differ(found, getattr(s, block)) for block, (found, _) in inner.items()):
+            s = replace(s, **{block: found for block, (found, _) in inner.items()})
+        used.update(own_names_in(s), *(names for _, names in inner.values()))
         kept.append(s)
-    return tuple(reversed(kept))
+    return tuple(reversed(kept)), used
+
+
+def _differ(found: tuple[Statement, ...], given: tuple[Statement, ...]) -> bool:
+    """Whether a statement is gone, or is another one now."""
+    return len(found) < len(given) or any(one is not other for one, other in zip(found, given))

@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from ...analysis.work import Work, work_of
 from ...ir import plan, region
@@ -18,6 +17,7 @@ from ...kernels.problem import Kernel, Map, kernel_of, kernels_of
 from ...kernels.siblings import siblings_of
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
+from ...kit.records import replace
 from ...target.arch import ARCHS
 from ...target.device import Device, get_device
 from .judge import Group, Judged, judged_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...kernels.family import Family, Needs, Problem, Proposal
 from ...kernels.sheet import Sheet
 from ...kit.numbers import Number, at_row
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from ...target.arch import Arch
 from ...target.device import Device
 

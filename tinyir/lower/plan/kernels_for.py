@@ -4,7 +4,6 @@ that share a launch."""
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import replace
 from itertools import groupby
 
 from ...analysis.traffic import fills_card
@@ -25,6 +24,7 @@ from ...kernels.attention import streaming_of
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from .choose import card_of, readers_of
 from .planner import Planner
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
 
 from ...ir.model import is_constant
 from ...ir.plan import Plan
@@ -18,6 +17,7 @@ from ...ir.traits import sizes_of
 from ...kernels.alternatives.parts import Surroundings
 from ...kernels.candidate import Regions
 from ...kernels.siblings import likeness_of, names_of
+from ...kit.records import dataclass, replace
 from ...target.device import Device
 from .choose import chosen, of_launch, readers_of
 from .judge import Judged

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
@@ -13,6 +12,8 @@ from ...ir.tiny import MustFuse
 from ...ir.verify import check_must_fuse
 from ...kernels import can_hold, why_not_held
 from ...kit.diag import Diag, Refused
+from ...kit.records import dataclass, replace
+from ...kit.work import span
 from . import graph as graphs
 from .distribute import distribute, rounding
 from .fuse import Partition, Verdict
@@ -70,7 +71,8 @@ def _settled(
     apart: dict[str, str] = {}
     first: tuple[Demand, ...] = ()
     while True:
-        made, demands, refused = _cut(module, apart, first)
+        with span("cut"):
+            made, demands, refused = _cut(module, apart, first)
         kernels = {demand: kernel_of(demand, made.found, made.streams) for demand in demands}
         loose = [demand for demand, kernel in kernels.items() if kernel is None]
         if new := [demand for demand in loose if demand not in first]:
@@ -81,8 +83,9 @@ def _settled(
             raise Refused([refusal_of(demand, made.found, made.streams, refused, apart, needs) for demand in loose])
         made = replace(made, demanded=tuple(kernel for kernel in kernels.values() if kernel is not None))
         program = made.program()
-        for rewrite in passes(is_distributed):
-            program = replace(program, regions=tuple(map(rewrite, program.regions)))
+        for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
+            with span(name):
+                program = replace(program, regions=tuple(map(rewrite, program.regions)))
         program = give_rows(program)
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if not whole:

@@ -9,11 +9,10 @@ So every fold reads `let acc = reduce(body)`, whatever form it came in. What sta
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Body, Gather, Reduce, Ref, Scan, Scatter, Select, rebuild
 from ...ir.present import is_scalar, present_axes
 from ...ir.region import Let, Region, Yield
+from ...kit.records import replace
 from .share_values import free_name
 
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
+from ...kit.records import dataclass, field
 from .graph import Graph, Node, point_map, targets
 
 Place = dict[str, int]

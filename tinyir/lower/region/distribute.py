@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 
 from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild, walk
 from ...ir.meet import meet
 from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region
 from ...kit.diag import Diag
+from ...kit.records import replace
 
 TURNED = {"max": "min", "min": "max"}
 

@@ -17,13 +17,13 @@ other points, what it reads may be computed at each of them (`compute_at_reads`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 
 from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
 from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
 from .cluster import MOST_VALUES, Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, is_exponential, point_map, targets

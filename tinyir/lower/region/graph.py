@@ -8,7 +8,6 @@ source is one axis of the reader, of the same size, and no axis comes twice; onl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 
 from ...analysis.access import compose, identity
 from ...ir import poly, tiny
@@ -18,6 +17,7 @@ from ...ir.index import Access, Axis, Entry, Piece, Read
 from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...ir.types import TensorType
+from ...kit.records import dataclass, field, replace
 from .movements import kept_for, read_until
 
 FOLDS = ("reduction", "scan")

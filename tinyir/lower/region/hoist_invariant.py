@@ -11,12 +11,11 @@ directly).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Body, Gather, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
 from ...ir.present import axes_of_values, is_scalar, is_whole, present_axes
 from ...ir.region import Let, Region
 from ...ir.traits import is_product_of_sides
+from ...kit.records import replace
 from .share_values import free_name
 
 

@@ -12,12 +12,12 @@ it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from ...analysis.compute_at import Witness
 from ...ir import poly
 from ...ir.verify import chain_of
 from ...kit.diag import Diag
+from ...kit.records import dataclass, replace
 from ...kit.span import Span
 from .cluster import Cluster
 from .fuse import Partition, Verdict

@@ -15,10 +15,9 @@ pass the order stays.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Reduce, Ref, Scan, walk
 from ...ir.region import Let, Region
+from ...kit.records import replace
 
 
 def keep_barriers(region: Region) -> Region:

@@ -9,13 +9,13 @@ after:  region s  for i0: H, i1: N, i2: 1  ...   yield P[i0, i2, i1] = %p
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
 
 from ...ir.body import Axis, Body, BroadcastInDim, Read, rebuild
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.region import Program, Region, Tensor
 from ...ir.types import TensorType
 from ...kernels.attention import LONE_ROW, streaming_of
+from ...kit.records import replace
 from .graph import Graph, is_exponential
 from .write import free_axes
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ...ir.index import Access, Fill, Piece, Read
 from ...ir.ops import OPS
+from ...kit.records import replace
 from .graph import Graph, Node
 
 

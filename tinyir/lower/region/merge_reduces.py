@@ -12,11 +12,10 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...analysis.access import compose
 from ...ir.index import Axis
 from ...ir.scope import Scope
+from ...kit.records import replace
 from .graph import Graph, Node
 from .write import moved
 

@@ -4,7 +4,6 @@ before clusters are joined."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from ...ir.body import Gather, Reduce, Scan, Scatter, walk
 from ...ir.region import Region, Tensor
@@ -14,6 +13,7 @@ from ...kernels.alternatives.parts import Names, Surroundings
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.problem import why_none
 from ...kernels.siblings import siblings_of
+from ...kit.records import replace
 from .apply_epilogue import apply_epilogue
 from .cluster import Cluster
 from .distribute import distribute

@@ -8,7 +8,6 @@ written at the end, by a copy, when all that reads its old value is done.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
@@ -16,6 +15,7 @@ from ...ir.model import Item, is_exchanged, memory_order, memory_type
 from ...ir.model import Tensor as Declared
 from ...ir.ops import OPS
 from ...ir.region import Program, Region, Tensor, Yield
+from ...kit.records import replace
 from .cluster import Cluster
 from .fuse import Partition
 from .graph import Graph

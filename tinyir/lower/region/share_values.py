@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ...ir.body import (
     Body,
@@ -32,6 +31,7 @@ from ...ir.body import (
 )
 from ...ir.present import axes_of_values, is_scalar, is_whole, present_axes
 from ...ir.region import Let, Region, Yield
+from ...kit.records import replace
 
 
 def share_values(region: Region) -> Region:

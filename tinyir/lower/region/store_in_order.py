@@ -10,12 +10,11 @@ read at the point where it is written.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...analysis.access import simplify
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.index import Access, Piece, Read
 from ...ir.scope import Scope
+from ...kit.records import replace
 from .cluster import Cluster, outside_of, reads_between
 from .graph import Graph, Node
 from .movements import written_at

@@ -9,12 +9,11 @@ Exporters scale keys after they transpose them, and what is computed is stored i
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.body import Body, Read, Reduce, rebuild, walk
 from ...ir.region import Program, Region, Tensor
 from ...ir.traits import bodies_of
 from ...ir.types import TensorType
+from ...kit.records import replace
 
 
 def turn_keys(program: Program) -> Program:

@@ -19,7 +19,6 @@ Only pairs whose composition is again one op are composed; what has lost its use
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...ir.expr import ONE, ZERO, Expr
@@ -27,6 +26,7 @@ from ...ir.ops import OPS
 from ...ir.rules import broadcast_dims
 from ...ir.tiny import Module, Value
 from ...ir.types import TensorType
+from ...kit.records import replace
 from .graph import with_operands, with_values
 
 Rule = Callable[[Value, Value, TensorType], Value | None]  # outer, inner, the type that inner reads

@@ -16,10 +16,10 @@ nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...ir.tiny import Module, Value
+from ...kit.records import replace
 from .graph import with_values
 
 

@@ -19,7 +19,6 @@ are.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ...ir.attrs import show_attr
@@ -27,6 +26,7 @@ from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.tiny import Module, Value
 from ...ir.types import DType, TensorType
+from ...kit.records import replace
 from .graph import with_operands, with_values
 
 MOST_ELEMENTS = 64

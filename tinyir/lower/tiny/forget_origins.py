@@ -10,9 +10,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.tiny import Module
+from ...kit.records import replace
 from .graph import with_values
 
 

@@ -4,12 +4,12 @@ values apart."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from ...ir.attrs import show_attrs
 from ...ir.ops import OPS
 from ...ir.tiny import Module, MustFuse, Result, Value
 from ...ir.verify import chain_of, computed_of
+from ...kit.records import replace
 
 
 def with_values(module: Module, values: Iterable[Value], names: Mapping[str, str] | None = None) -> Module:

@@ -22,10 +22,10 @@ that came from the model stay.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from ...ir.ops import OPS
 from ...ir.tiny import Module, Value
+from ...kit.records import replace
 from .graph import with_operands, with_values
 
 _COUNTED = re.compile(r"v\d+(?=\.|$)")

@@ -17,10 +17,9 @@ So seed 004 has it: "ordered by ascending ValueId".
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...ir.ops import OPS
 from ...ir.tiny import Module
+from ...kit.records import replace
 from .graph import with_values
 
 

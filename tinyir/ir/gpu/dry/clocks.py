@@ -9,7 +9,8 @@ what one thread releases it does for others of its party as far as they had met.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+
+from ....kit.records import dataclass, field
 
 Clock = dict[Hashable, int]
 

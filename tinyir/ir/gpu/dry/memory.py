@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 
 from ....kit.diag import Diag, Label
 from ....kit.phrase import Phrase
+from ....kit.records import dataclass, field
 from ..nodes import Place, Statement
 from .clocks import Party, Phases
 

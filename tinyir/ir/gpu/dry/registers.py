@@ -9,8 +9,8 @@ none between them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from ....kit.records import dataclass, field
 from ..nodes import Place, Wgmma
 from .memory import Here
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from ....kit.records import dataclass, field
 from .. import nodes
 from ..nodes import Kernel
 from ..walk import statements

@@ -4,9 +4,9 @@ registers, and the integers that decide which of them run."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from ....kit.records import dataclass
 from ...body import Read
 from ...expr import Expr
 from .. import nodes

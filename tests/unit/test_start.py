@@ -1,0 +1,44 @@
+"""What a filter imports when it starts: seven of them make a pipe, and each lives for half a second."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from ..commands import ROOT, run_line
+
+SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu"
+NEVER = {"lark", "dataclasses", "inspect", "rich", "difflib", "onnx", "pycuda", "unittest", "asyncio"}
+ISL = {"tiny-poly", "tiny-region", "tiny-gpu"}  # whose text or whose proof it makes
+NUMPY = {"tiny-plan", "tiny-gpu"}  # candidates are columns, and a dry run counts whole warps at once
+BY_NUMPY = {"inspect", "numpy"}
+MOST = {  # modules of tinyir, a tenth more than there were
+    "tiny-front": 66,
+    "tiny-index": 46,
+    "tiny-poly": 62,
+    "tiny-region": 138,
+    "tiny-plan": 160,
+    "tiny-gpu": 175,
+    "tiny-cu": 115,
+}
+READS = dict(zip(MOST, ("json", "tiny", "index", "poly", "region", "plan", "gpu")))
+SCRIPT = (
+    "import sys, json; from tinyir.__main__ import main; "
+    "sys.argv = ['tinyir', {command!r}, {file!r}, '-o', '/dev/null']; main(); print(json.dumps(sorted(sys.modules)))"
+)
+
+
+@pytest.mark.parametrize("command", MOST)
+def test_a_filter_imports_what_it_needs(command: str) -> None:
+    file = f"{SAMPLE}.{READS[command]}"
+    if command != "tiny-front":  # as in a pipe, where the filter before has checked the text
+        before = list(MOST)[list(MOST).index(command) - 1]
+        run_line(f"{before} {SAMPLE}.{READS[before]} -o /dev/null")
+    done = run_line(f'{sys.executable} -c "{SCRIPT.format(command=command, file=file)}"')
+    found = set(json.loads(done.out))
+    assert found & NEVER <= (BY_NUMPY if command in NUMPY else set())
+    assert ("islpy" in found) == (command in ISL)
+    assert ("numpy" in found) == (command in NUMPY)
+    assert sum(name.startswith("tinyir") for name in found) <= MOST[command]

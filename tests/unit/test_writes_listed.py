@@ -1,0 +1,60 @@
+"""Elements that stores write, listed: what a list says is what isl says, of kernels that hold and of planted faults."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tinyir.ir import gpu
+from tinyir.ir.gpu import listed, writes
+from tinyir.kit import work
+
+from .checked import check_gpu
+from .families import FAMILIES, family
+from .test_gpu_faults import RULES, planted
+
+TOLD = [rule for rule, (_, _, codes) in RULES.items() if "E1619" in codes]
+
+
+def said(text: str) -> list[tuple[str, str, int]]:
+    """Code, words before any element, and line of each diagnostic."""
+    found = check_gpu(gpu.parse(text))
+    return [(d.code, str(d.facts.get("fault", "")).split(":")[0], d.span.line if d.span else 0) for d in found]
+
+
+@pytest.fixture
+def no_isl(monkeypatch: pytest.MonkeyPatch) -> None:
+    """isl has no steps at all, so that only a list can answer."""
+    monkeypatch.setattr(writes, "FEW_STEPS", 1)
+    monkeypatch.setattr(writes, "MOST_STEPS", 1)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_list_has_nothing_to_say_of_what_holds(name: str, no_isl: None) -> None:
+    assert said(family(name).kernels) == []
+
+
+@pytest.mark.parametrize("rule", TOLD)
+def test_a_list_says_what_isl_says(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _, text in itertools.islice(planted(rule), 3):
+        by_isl = said(text)
+        with monkeypatch.context() as without:
+            without.setattr(writes, "FEW_STEPS", 1)
+            before = work.counts["points listed"]
+            by_list = said(text)
+            was_listed = work.counts["points listed"] > before
+        assert by_list == by_isl or not was_listed
+
+
+def test_a_map_with_a_border_is_listed() -> None:
+    """Its guards leave floors in what is written, with which isl takes a minute."""
+    module = gpu.parse(family("map with a border").kernels)
+    before = dict(work.counts)
+    assert check_gpu(module) == []
+    assert 0 < work.counts["points listed"] - before.get("points listed", 0) < 200_000
+
+
+def test_too_many_points_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed, "MOST_POINTS", 100)
+    assert check_gpu(gpu.parse(family("map with a border").kernels)) == []

@@ -1,0 +1,98 @@
+"""What holds: a text that a filter has checked and printed need not be checked again by the next filter of a pipe, nor
+a module by the next stage of one process.
+
+A text is known by its sha256 together with the code that checked it, so that an edit of either is checked anew. The
+marks are lines of one file of the user's cache; where it cannot be written or read, each filter checks for itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from .diag import Diag
+from .kept import cache_dir
+
+Check = Callable[[Any], list[Diag]]
+
+MOST_BYTES = 1 << 16  # of marks; beyond it the older half goes
+
+
+def mark(text: str) -> None:
+    """Remember that a text holds: its check found nothing to say, and it states what its program means."""
+    path = _path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > MOST_BYTES:
+            from .kept import write_atomically
+
+            kept = path.read_bytes()[-MOST_BYTES // 2 :]
+            write_atomically(path, kept[kept.find(b"\n") + 1 :])
+        with open(path, "ab") as marks:
+            marks.write(f"{_key(text)}\n".encode())
+    except OSError:
+        pass
+
+
+def is_marked(text: str) -> bool:
+    """Whether this text was marked, by this very code."""
+    try:
+        marks = _path().read_bytes()
+    except OSError:
+        return False
+    return _key(text).encode() in marks.split(b"\n")
+
+
+def once(check: Check) -> Check:
+    """A check that is not asked again of the module that it has just found to hold: a stage's module is part of the
+    next one's. The object counts, not what is equal to it."""
+    last: list[Any] = []
+
+    @functools.wraps(check)
+    def asked(module: Any) -> list[Diag]:
+        if last and last[0] is module:
+            return []
+        found = check(module)
+        if not found:
+            last[:] = [module]
+        return found
+
+    return asked
+
+
+def _path() -> Path:
+    return cache_dir() / "held"
+
+
+def _key(text: str) -> str:
+    return sha256(f"{_code()}\n{text}".encode()).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """The code, by the sizes and times of its files."""
+    root = Path(__file__).resolve().parent.parent
+    found = sha256()
+    for folder in (root, root.parent / "grammars"):
+        for path, size, time in sorted(_files(str(folder))):
+            found.update(f"{path} {size} {time}\n".encode())
+    return found.hexdigest()
+
+
+def _files(folder: str) -> list[tuple[str, int, int]]:
+    found = []
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            found += _files(entry.path) if entry.name != "__pycache__" else []
+        elif entry.name.endswith((".py", ".lark", ".toml")):
+            status = entry.stat()
+            found.append((entry.path, status.st_size, status.st_mtime_ns))
+    return found
