@@ -18,8 +18,9 @@ from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
 from tinyir.kernels import FAMILIES
 from tinyir.kernels.attention import streaming_of
+from tinyir.kernels.attention.score import score_of
+from tinyir.kernels.attention.walk import sides_of, walk_of
 from tinyir.kernels.family import Clocks
-from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -175,11 +176,11 @@ def test_the_reason_is_said() -> None:
 
 def test_scale_and_masks_are_taken_off_the_score() -> None:
     regions = regions_of(attention(causal=True, window=9, d=64, **FP16)).program.regions[:2]
-    found = flash_of(streaming_of(*regions))
+    found = score_of(streaming_of(*regions))
     assert found.work is None and found.masks and found.has_reciprocal
     assert abs(found.factor - 0.125 * 1.4426950408889634) < 1e-6 and found.scale == 0.125
     regions = regions_of(attention(softcap=15.0, d=64, **FP16)).program.regions[:2]
-    assert flash_of(streaming_of(*regions)).work is not None
+    assert score_of(streaming_of(*regions)).work is not None
 
 
 def test_every_candidate_is_a_plan_that_holds() -> None:

@@ -1,21 +1,13 @@
 """What the flash family needs of two regions beside what `streaming` asks: factors that the copy engine fetches in
-boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product.
-
-    exp2(c * (where(mask, s * x, -inf) - top))   →   factor c*s, masks [mask], work x
-    exp2(c * (tanh(x) + bias - top))             →   factor c, no masks, work tanh(x) + bias
-
-A mask that leaves -inf, and a positive factor, commute with the maximum of a row: they are taken off the score, so that
-most tiles of scores need neither.
-"""
+boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Ref, Select, Ternary, Unary, walk
+from ...ir.body import Axis, Body, Gather, Read, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
@@ -23,6 +15,7 @@ from ...ir.traits import bodies_of
 from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ..attention import Streaming, two_regions
+from ..attention.score import is_total
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 
 DTYPES = ("fp16", "bf16")  # of factors
@@ -66,21 +59,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """A streaming kernel as this family computes it. `work` is what stands for a score before `factor` and `masks`, or
-    None where that is the first product itself; `scale` is the part of the factor that the row's maximum has to have
-    where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that is written
-    element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows."""
+    """A streaming kernel as this family computes it. `outputs` are the boxes of the second region's writes, None of one
+    that is written element by element."""
 
     streaming: Streaming
     query: Box
     key: Box
     value: Box
-    factor: float
-    scale: float
-    masks: tuple[Bound, ...]
-    work: Body | None
     outputs: tuple[Box | None, ...]
-    has_reciprocal: bool
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -124,7 +110,7 @@ def _flash(kernel: Streaming) -> Flash:
         (Phrase("other folds or numbers of a row"), bool(kernel.folds or kernel.writes or kernel.rows)),
         (
             Phrase("a row that is 0 where it is not over its sum"),
-            kernel.zero is not None and not _is_total(kernel, first),
+            kernel.zero is not None and not is_total(kernel),
         ),
     ):
         if is_there:
@@ -157,9 +143,8 @@ def _flash(kernel: Streaming) -> Flash:
         )
     if max(_whole(deep), _whole(wide)) > WIDEST:
         raise _No(Phrase("a depth of {deep} and a width of {wide}", deep=deep, wide=wide))
-    factor, scale, masks, work = _score(kernel, first)
     outputs = tuple(_output(kernel, second, item, width) for item in second.yields)
-    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, _is_total(kernel, first))
+    return Flash(kernel, query, key, value, outputs)
 
 
 def _only(axes: Sequence[Axis], what: str) -> Axis:
@@ -222,59 +207,6 @@ def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box 
     lacks = any(a.name not in named and a.size != ONE for a in second.iters)
     is_moved = box.dtype.name in DTYPES and not item.guard and box.has_whole_rows
     return None if lacks or not is_moved or not box.has_whole_columns and kernel.sizes[1] % STEP else box
-
-
-def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound, ...], Body | None]:
-    """The exponent's factor, the part of it that the score has, the masks, and what is left of a score."""
-    scale, masks = 1.0, []
-    body = _named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
-    while True:
-        if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
-            masks += body.guard
-            body = _named(region, body.then, kernel.scores)
-        elif (found := _scaled(body)) is not None:
-            scale *= found[0]
-            body = _named(region, found[1], kernel.scores)
-        else:
-            break
-    is_plain = isinstance(body, Ref) and body.name == kernel.scores
-    return kernel.factor * scale, scale, tuple(dict.fromkeys(masks)), None if is_plain else body
-
-
-def _scaled(body: Body) -> tuple[float, Body] | None:
-    """A positive number and what it multiplies, or divides into it."""
-    if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
-        return None
-    pairs = ((body.right, body.left), (body.left, body.right))[: 1 if body.op == "fdiv" else 2]
-    for number, other in pairs:
-        if isinstance(number, Literal) and 0 < number.value < math.inf:
-            return (number.value if body.op == "mul" else 1 / number.value), other
-    return None
-
-
-def _named(region: Region, body: Body, scores: str) -> Body:
-    """The expression behind a value's name, but for that of the first product."""
-    while isinstance(body, Ref) and body.name != scores and body.index is None:
-        body = region.let(body.name).expr
-    return body
-
-
-def _is_total(kernel: Streaming, region: Region) -> bool:
-    """Whether a row is divided by its total, or by 1 where that is 0: its greatest weight is 1, so that the reciprocal
-    is a number."""
-    if kernel.norm != "fdiv" or kernel.norm_by is None:
-        return False
-    body = _named(region, kernel.norm_by, kernel.total)
-    allowed = (Ref, Literal, Ternary, Binary, Unary)
-    return all(
-        isinstance(n, allowed)
-        and (not isinstance(n, Ref) or n.name == kernel.total)
-        and (not isinstance(n, Ternary) or n.op == "where")
-        and (not isinstance(n, Binary) or n.op in ("cmpeq", "cmpne"))
-        and (not isinstance(n, Unary) or n.op == "not")
-        and (not isinstance(n, Literal) or n.value in (0, 1))
-        for n in walk(body)
-    )
 
 
 __all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]
