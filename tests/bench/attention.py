@@ -4,6 +4,7 @@
     python tests/bench/attention.py --emit DIR                                       only write the CUDA texts, which
       needs none of them
     python tests/bench/attention.py --table results.json                             print the tables of docs
+    python tests/bench/attention.py --arch sm80 [--plans N]                          sm80's form (`attention_sm80`)
 
 Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are
 random normal. Ours and every rival that takes the case are compared with fp64 on rows spread over the first and the
@@ -417,6 +418,8 @@ def main() -> int:
     parser.add_argument("--emit", type=Path)
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90")
+    parser.add_argument("--plans", type=int, default=4)
     parser.add_argument("--limit", type=float, default=math.inf)
     parser.add_argument("--out", type=Path, default=Path("attention.json"))
     args = parser.parse_args()
@@ -428,6 +431,10 @@ def main() -> int:
         for case in cases():
             (args.emit / f"{case.name}.cu").write_text(emitted(case), encoding="utf-8")
         return 0
+    if args.arch == "sm80":
+        from tests.bench import attention_sm80
+
+        return attention_sm80.measure(args.out, args.limit, args.plans)
     return measure(texts_of(args.texts), args.out, args.limit)
 
 

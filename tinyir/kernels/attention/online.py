@@ -84,11 +84,18 @@ class OnlineSoftmax:
 
     # --- what these threads hold
 
-    def registers(self) -> Iterable[Statement]:
-        """Scores, weights, the output's sum, and what is known of rows."""
+    def score_registers(self) -> Statement:
+        """The scores of a block."""
+        return nodes.Reg(self.of("sc"), type_of(FP32, self.held.count, self.columns), kind=self.held.matrix)
+
+    def weight_registers(self) -> Statement:
+        """The weights of a block."""
+        kind = type_of(self._weight_dtype, self.held.count, self.columns)
+        return nodes.Reg(self.of("p"), kind, kind=self.held.operand)
+
+    def sum_registers(self) -> Iterable[Statement]:
+        """The output's sum, and what is known of rows."""
         held = self.held
-        yield nodes.Reg(self.of("sc"), type_of(FP32, held.count, self.columns), kind=held.matrix)
-        yield nodes.Reg(self.of("p"), type_of(self._weight_dtype, held.count, self.columns), kind=held.operand)
         yield nodes.Reg(self.of("acc"), type_of(FP32, held.count, self.width), kind=held.matrix)
         words = ("top", "old", "base", "change") if self.streaming.top else ()
         words += ("scale",) if self.streaming.total else ()

@@ -148,7 +148,7 @@ class _Template(OnlineSoftmax):
     def _consumer(self, tiles: Expr) -> Statement:
         body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self.rings[word].slots) for word, _ in self.boxes]
         body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
-        body += self.registers()
+        body += (self.score_registers(), self.weight_registers(), *self.sum_registers())
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
         body.append(self._over_tiles(tiles, self._tile()))
         tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)

@@ -228,7 +228,8 @@ def _judged(
 
 def _stop(family: Family, proposed: plan.Plan, needs: Needs, card: Device, ctas: int) -> str:
     """The stop rule that a plan breaks which needs so much, with so many CTAs on an SM, in words; empty when it breaks
-    none. Two of them hold for sm80 alone: Hopper's best kernels fill an SM with one CTA."""
+    none. Two of them hold for sm80 alone, and not for families whose CTA fills an SM, as Hopper's best
+    kernels do."""
     arch, smem = card.arch, needs.smem
     if smem > arch.smem_per_cta:
         return Phrase("{smem} B of shared memory", smem=smem)
@@ -241,9 +242,11 @@ def _stop(family: Family, proposed: plan.Plan, needs: Needs, card: Device, ctas:
         return Phrase("over {most} registers a thread", most=most)
     if ctas == 0:
         return Phrase("{registers} registers a thread do not fit an SM", registers=needs.registers)
-    if not arch.has_tma and smem > SMEM_SHARE * arch.smem_per_cta:
+    if arch.has_tma or family.fills_sm:
+        return ""
+    if smem > SMEM_SHARE * arch.smem_per_cta:
         return Phrase("{smem} B of shared memory, over 80 %", smem=smem)
-    if not arch.has_tma and ctas == 1:
+    if ctas == 1:
         return Phrase("one CTA per SM")
     return ""
 
