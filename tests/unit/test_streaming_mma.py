@@ -12,10 +12,14 @@ import pytest
 from tinyir.ir import gpu, manifest, plan
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
+from tinyir.play import tiny as play_tiny
 
 from .checked import check_gpu, check_plan
 from .emitted import complaints_of, lowered, played, simulated
+from .naive_attention import arrays_of as naive_arrays_of
+from .naive_attention import naive
 from .stages import needs_host_compiler
+from .test_attention import SPELLINGS, is_near, planted, text_of
 from .test_flash import CASES as OF_FLASH
 from .test_flash import FP16, TOLERANCE
 from .test_kernels_compile import has_compiler
@@ -83,6 +87,27 @@ def test_rows_of_minus_infinity_and_numbers_that_are_none() -> None:
     module = regions_of(attention(t=200, mask="fp16", d=64, **FP16))
     one = next(p for p in fitting(module) if p.tile[1] == 64)
     assert_equals_playback(plan.Module(module, (one,)), {**arrays_of(module, {}, 1), "mask": mask}, 1)
+
+
+SPELLED = {
+    name: replace(how, dtype="fp16") for name, how in SPELLINGS.items() if name not in (
+        "no maximum", "guard without a maximum", "safe", "gain of a column", "two products"
+    )
+}  # fmt: skip
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+@pytest.mark.parametrize("name", SPELLED)
+def test_every_spelling_gives_what_tiny_playback_gives(name: str, arch: str) -> None:
+    """In halves each is one kernel on tensor cores: log-sum-exp as an output, dropout, guards, tables, any layout."""
+    how = SPELLED[name]
+    module = to_plan.lower(text_of(how), arch)
+    assert [p.algo for p in module.plans if len(p.regions) == 2] in ([ALGO], ["streaming_softmax"])
+    arrays = naive_arrays_of(naive(how), 1, None if how.layout[0] != "hsd" else planted)
+    with np.errstate(all="ignore"):
+        wanted = play_tiny.play(naive(how), arrays)
+    is_near(simulated(lowered(module)[1], arrays), wanted, 5e-3)
 
 
 # --- which plans

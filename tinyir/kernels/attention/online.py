@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.accumulate import literal, neutral_of
 from ...ir.body import (
@@ -80,7 +80,14 @@ class OnlineSoftmax:
         self.is_row_guarded = not divides(rows, self.row.size)
         self.is_column_guarded = not divides(columns, self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
+        kept = {t.name for t in first.outputs if t.attr("materialize") == "deferred"}
+        self.written = [y for y in self.streaming.writes if y.output not in kept]
         self.has_numbers = bool(self.streaming.writes or self.streaming.rows)  # of a row, that are wanted as such
+
+    @property
+    def zero_word(self) -> str:
+        """What is 0 of a row whose output is 0: no reciprocal of a sum is; else numbers of their own."""
+        return "scale" if self.score.has_reciprocal or self.streaming.zero is None else "kept"
 
     # --- what these threads hold
 
@@ -97,9 +104,9 @@ class OnlineSoftmax:
         """The output's sum, and what is known of rows."""
         held = self.held
         yield nodes.Reg(self.of("acc"), type_of(FP32, held.count, self.width), kind=held.matrix)
-        words = ("top", "old", "base", "change") if self.streaming.top else ()
-        words += ("scale",) if self.streaming.total else ()
+        words = (("top", "old", "base", "change") if self.streaming.top else ()) + ("scale",)
         words += ("whole",) if self.streaming.total and self.has_numbers else ()
+        words += ("kept",) if self.zero_word == "kept" else ()
         for word in words:
             yield nodes.Reg(self.of(word), type_of(FP32, held.count), kind=held.rows)
         if self.streaming.total:
@@ -114,7 +121,7 @@ class OnlineSoftmax:
         rows = [self._set("top", neutral_of("max", FP32))] if self.streaming.top else []
         rows += [self._set("total", literal(0, FP32))] if self.streaming.total else []
         if rows:
-            yield self._each_row("top" if self.streaming.top else "total", tuple(rows))
+            yield self._each_row(self._any_row, tuple(rows))
         yield self._each("acc", (nodes.Assign(self._at("acc"), literal(0, FP32)),))
 
     # --- the softmax of a block
@@ -158,11 +165,23 @@ class OnlineSoftmax:
     def _assigned(self, word: str, work: Body | None, n0: Expr, is_cut: bool) -> Iterable[Statement]:
         """A weight, or what the text makes of one, as an element of `p` or of the scores."""
         value: Body = self._read("sc")
+        lines: list[Statement] = []
         if work is not None:
+            values = self._values({self.streaming.weighed: value}, lines)
+            guard = self._inside(is_cut) if _touches(work) else ()
+            value = guarded(guard, replace(values, sides=((guard, True),) if guard else ()).at(work))
             yield from self._names(n0)
-            values = Values(self.first, self.point, {self.streaming.weighed: value})
-            value = guarded(self._inside(is_cut) if _touches(work) else (), values.at(work))
+            yield from lines
         yield nodes.Assign(self._at(word), Unary("cast", value, self._weight_dtype) if word == "p" else value)
+
+    def _values(self, known: dict[str, Body], lines: list[Statement]) -> Values:
+        """The first region's values at a score; the places that data choose go to `lines`."""
+
+        def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
+            assert isinstance(inner, Gather), "the rule lets no other fold in"
+            return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), lines)
+
+        return Values(self.first, self.point, known, emit)
 
     def _names(self, n0: Expr) -> tuple[Statement, ...]:
         return nodes.Let(self.row.name, self._row()), nodes.Let(self.column.name, n0 + self._n)
@@ -184,12 +203,7 @@ class OnlineSoftmax:
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
         guard += below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
         inside: list[Statement] = []
-
-        def emit(inner: Reduce | Gather | Scan | Scatter, values: Values) -> Body:
-            assert isinstance(inner, Gather), "the rule lets no other fold in"
-            return choice(inner, values, self.fresh.name(f"{inner.axis.name}.at"), inside)
-
-        values = Values(self.first, self.point, {streaming.scores: score}, emit)
+        values = self._values({streaming.scores: score}, inside)
         for name in needed(self.first, (self.score.work,)):
             if name != streaming.scores:
                 inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
@@ -207,14 +221,14 @@ class OnlineSoftmax:
             into = "whole" if self.has_numbers else "scale"
             yield self._each_row(into, (self._set(into, literal(0, FP32)),))
             yield nodes.RowReduce("sum", self.of("total"), self.of(into))
-        if streaming.norm:
+        if streaming.norm or streaming.zero is not None:
             yield self._each_row("scale", tuple(self._normed()))
-        if streaming.writes:
+        if self.written:
             yield self._each_row(self._any_row, tuple(self._written()))
 
     @property
     def _any_row(self) -> str:
-        return "top" if self.streaming.top else "total"
+        return "top" if self.streaming.top else "scale"
 
     def _numbers_of_row(self) -> Values:
         """The text's values at a row, once all columns are walked."""
@@ -234,13 +248,19 @@ class OnlineSoftmax:
     def _normed(self) -> Iterable[Statement]:
         """By what a row's sums are multiplied, or divided."""
         streaming, values = self.streaming, self._numbers_of_row()
-        by = values.at(streaming.norm_by)
+        yield nodes.Let(self.row.name, self._row())
+        by = values.at(streaming.norm_by) if streaming.norm else literal(1, FP32)
         if self.score.has_reciprocal:
             by = Binary("fdiv", literal(1, FP32), by, FP32)
-        if streaming.zero is not None:  # no reciprocal of a sum is 0
-            by = Ternary("where", values.at(streaming.zero), literal(0, FP32), by, FP32)
-        yield nodes.Let(self.row.name, self._row())
-        yield self._set("scale", by)
+        if streaming.zero is not None:
+            kept = by if self.zero_word == "scale" else literal(1, FP32)
+            kept = Ternary("where", values.at(streaming.zero), literal(0, FP32), kept, FP32)
+            if self.zero_word == "scale":
+                by = kept
+            else:
+                yield self._set("kept", kept)
+        if streaming.norm:
+            yield self._set("scale", by)
 
     def _written(self) -> Iterable[Statement]:
         """The writes of numbers of a row, by the first of the threads that share it."""
@@ -248,10 +268,8 @@ class OnlineSoftmax:
         guard = (Bound(lane - SHARING * (lane // SHARING), equals=ZERO),)
         guard += below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
         values = self._numbers_of_row()
-        kept = {t.name for t in self.first.outputs if t.attr("materialize") == "deferred"}
-        stores = [
-            element_store(y, values.at(y.expr), self.point, ()) for y in self.streaming.writes if y.output not in kept
-        ]
+        outer = self.streaming.outer
+        stores = [element_store(y, values.at(y.expr), self.point, outer) for y in self.written]
         yield nodes.Let(self.row.name, self._row())
         yield nodes.If(guard, tuple(stores))
 
@@ -265,7 +283,7 @@ class OnlineSoftmax:
             op = "mul" if self.score.has_reciprocal else streaming.norm
             total = Binary(op, total, self._of("scale"), FP32)
         if streaming.zero is not None:
-            is_zero = Binary("cmpeq", self._of("scale"), literal(0, FP32), DTYPES["bool"])
+            is_zero = Binary("cmpeq", self._of(self.zero_word), literal(0, FP32), DTYPES["bool"])
             total = Ternary("where", is_zero, literal(0, FP32), total, FP32)
         point = {n: Expr.of(m) for n, m in streaming.meets} | {width.name: Expr.of(self.of("col"))}
         values = Values(self.second, point, {streaming.output: total})

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from ...ir.body import Binary, Body, Literal, Ref, Select, Ternary, Unary, walk
 from ...ir.expr import Bound
 from ...ir.region import Region
+from ...ir.types import DType
+from ...kit.phrase import Phrase
 from .match import Streaming
+
+MOST_GAIN = 256.0  # of a number that multiplies weights in halves
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +96,37 @@ def is_total(kernel: Streaming) -> bool:
     )
 
 
-__all__ = ["Score", "is_total", "score_of"]
+def weight_dtype(kernel: Streaming) -> DType:
+    """What the text rounds weights to before the second product."""
+    written = {y.output for y in kernel.writes}
+    return next(t.type.dtype for t in kernel.first.outputs if t.name not in written)
+
+
+def outgrown(kernel: Streaming) -> str:
+    """Why weights may not fit the dtype to which the kernel rounds them, in words; empty where they do. They are not
+    yet over their total there: under a maximum they are 1 at most, and so is what a number or a choice leaves of
+    them."""
+    if kernel.value.dtype.name != "fp16":
+        return ""  # as large as fp32's
+    if not kernel.top:
+        return Phrase("nothing subtracted before the exponential, whose weights outgrow halves")
+    is_small = kernel.handed is None or _is_small(kernel.handed, kernel.weighed)
+    return "" if is_small else Phrase("weights times numbers that halves may not hold")
+
+
+def _is_small(body: Body, weighed: str) -> bool:
+    if isinstance(body, Ref):
+        return body.name == weighed
+    if isinstance(body, Literal):
+        return abs(body.value) <= MOST_GAIN
+    if isinstance(body, Binary):
+        numbers = [x for x in (body.left, body.right) if isinstance(x, Literal)]
+        is_kept = body.op == "mul" or body.op == "fdiv" and body.right in numbers and abs(body.right.value) >= 1
+        return len(numbers) == 1 and is_kept and all(_is_small(x, weighed) for x in (body.left, body.right))
+    if isinstance(body, Unary):
+        return body.op == "neg" and _is_small(body.x, weighed)
+    sides = {Ternary: ("second", "third"), Select: ("then", "other")}.get(type(body), ())
+    return bool(sides) and all(_is_small(getattr(body, side), weighed) for side in sides)
+
+
+__all__ = ["Score", "is_total", "outgrown", "score_of", "weight_dtype"]

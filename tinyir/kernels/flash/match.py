@@ -7,15 +7,14 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...ir.body import Axis, Body, Gather, Read, walk
+from ...ir.body import Axis, Body, Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
-from ...ir.traits import bodies_of
 from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ..attention import Streaming, two_regions
-from ..attention.score import is_total
+from ..attention.score import outgrown, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 
 DTYPES = ("fp16", "bf16")  # of factors
@@ -103,15 +102,8 @@ def flash_of(kernel: Streaming) -> Flash | str:
 def _flash(kernel: Streaming) -> Flash:
     first, second = kernel.first, kernel.second
     for what, is_there in (
-        (Phrase("nothing subtracted before the exponential"), not kernel.top),
-        (Phrase("weights that are not summed"), not kernel.total),
-        (Phrase("a place that data choose"), any(isinstance(n, Gather) for b in bodies_of(first) for n in walk(b))),
-        (Phrase("work on single weights"), kernel.summed is not None or kernel.handed is not None),
-        (Phrase("other folds or numbers of a row"), bool(kernel.folds or kernel.writes or kernel.rows)),
-        (
-            Phrase("a row that is 0 where it is not over its sum"),
-            kernel.zero is not None and not is_total(kernel),
-        ),
+        (Phrase("other folds of a row"), bool(kernel.folds)),
+        (outgrown(kernel), bool(outgrown(kernel))),
     ):
         if is_there:
             raise _No(what)
@@ -123,7 +115,7 @@ def _flash(kernel: Streaming) -> Flash:
     query = _fetched(first, kernel.query, kernel.row, depth, {})
     key = _fetched(first, kernel.key, kernel.column, depth, {})
     value = _fetched(second, kernel.value, Axis(column, kernel.column.size), width, here)
-    handed = first.outputs[0].type.dtype
+    handed = weight_dtype(kernel)
     if query.dtype != key.dtype or value.dtype != handed:
         raise _No(
             Phrase(

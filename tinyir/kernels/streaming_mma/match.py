@@ -14,7 +14,7 @@ from ...ir.runs import offset_of
 from ...kit.phrase import Phrase
 from ...target.ampere import COPIES
 from ..attention import Streaming, two_regions
-from ..attention.score import is_total
+from ..attention.score import outgrown, weight_dtype
 
 DTYPES = ("fp16", "bf16")  # of factors
 STEP = 16  # columns of a left operand that one product takes
@@ -52,8 +52,7 @@ def two_regions_of_warps(regions: tuple[Region, ...]) -> Streaming | str:
 def fault_of(kernel: Streaming) -> str:
     """Why the family does not compute a kernel, in words; empty where it does."""
     query, key, value = (factor.body.dtype for factor in factors_of(kernel))
-    written = {y.output for y in kernel.writes}
-    handed = next(t.type.dtype for t in kernel.first.outputs if t.name not in written)
+    handed = weight_dtype(kernel)
     for fault, is_there in (
         (Phrase("scores in {dtype}", dtype=kernel.dtype), kernel.dtype.name != "fp32"),
         (Phrase("a factor of {dtype}", dtype=query), query.name not in DTYPES),
@@ -69,7 +68,7 @@ def fault_of(kernel: Streaming) -> str:
         ),
         (Phrase("a factor of {dtype}", dtype=value), value.name not in DTYPES),
         (Phrase("other folds of a row"), bool(kernel.folds)),
-        (Phrase("a row that is 0 where it is not over its sum"), kernel.zero is not None and not is_total(kernel)),
+        (outgrown(kernel), bool(outgrown(kernel))),
         (Phrase("a {what} of {count} axes", what="width", count=len(kernel.width)), len(kernel.width) != 1),
         (
             Phrase("a factor at a place that data choose"),
