@@ -33,7 +33,7 @@ from ...ir.body import (
     operands_of,
     walk,
 )
-from ...ir.expr import ZERO, Bound, Expr
+from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.types import DTYPES, DType, TensorType, round_to
@@ -80,6 +80,7 @@ class OnlineSoftmax:
         self.is_row_guarded = not divides(rows, self.row.size)
         self.is_column_guarded = not divides(columns, self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
+        self.may_be_empty = False  # whether there may be no column
         kept = {t.name for t in first.outputs if t.attr("materialize") == "deferred"}
         self.written = [y for y in self.streaming.writes if y.output not in kept]
         self.has_numbers = bool(self.streaming.writes or self.streaming.rows)  # of a row, that are wanted as such
@@ -87,7 +88,7 @@ class OnlineSoftmax:
     @property
     def zero_word(self) -> str:
         """What is 0 of a row whose output is 0: no reciprocal of a sum is; else numbers of their own."""
-        return "scale" if self.score.has_reciprocal or self.streaming.zero is None else "kept"
+        return "kept" if "kept" in row_words(self.streaming) else "scale"
 
     # --- what these threads hold
 
@@ -104,13 +105,9 @@ class OnlineSoftmax:
         """The output's sum, and what is known of rows."""
         held = self.held
         yield nodes.Reg(self.of("acc"), type_of(FP32, held.count, self.width), kind=held.matrix)
-        words = (("top", "old", "base", "change") if self.streaming.top else ()) + ("scale",)
-        words += ("whole",) if self.streaming.total and self.has_numbers else ()
-        words += ("kept",) if self.zero_word == "kept" else ()
-        for word in words:
-            yield nodes.Reg(self.of(word), type_of(FP32, held.count), kind=held.rows)
-        if self.streaming.total:
-            yield nodes.Reg(self.of("total"), type_of(FP32, held.count), kind=held.parts)
+        for word in row_words(self.streaming):
+            kind = held.parts if word == "total" else held.rows
+            yield nodes.Reg(self.of(word), type_of(FP32, held.count), kind=kind)
 
     @property
     def _weight_dtype(self) -> DType:
@@ -252,6 +249,10 @@ class OnlineSoftmax:
         by = values.at(streaming.norm_by) if streaming.norm else literal(1, FP32)
         if self.score.has_reciprocal:
             by = Binary("fdiv", literal(1, FP32), by, FP32)
+        if self.may_be_empty:  # a sum of no columns is 0, whatever the text would divide it by
+            is_divided = streaming.norm == "fdiv" and not self.score.has_reciprocal
+            guard = (Bound(self.column.size, lower=ONE),)
+            by = Select(guard, by, literal(int(is_divided), FP32), FP32)
         if streaming.zero is not None:
             kept = by if self.zero_word == "scale" else literal(1, FP32)
             kept = Ternary("where", values.at(streaming.zero), literal(0, FP32), kept, FP32)
@@ -345,6 +346,15 @@ class OnlineSoftmax:
         return nodes.Each((self.of("r"),), self.of(word), body, is_approx=is_approx)
 
 
+def row_words(kernel: Streaming) -> tuple[str, ...]:
+    """What is known of rows, a number of each: `scale` is what the output is multiplied by, `whole` the total as a
+    number of the text's, `kept` is 0 where the output is."""
+    words = ("top", "old", "base", "change") if kernel.top else ()
+    whole = ("whole",) if kernel.total and (kernel.writes or kernel.rows) else ()
+    kept = ("kept",) if kernel.zero is not None and not score_of(kernel).has_reciprocal else ()
+    return (*words, "scale", *whole, *kept, *(("total",) if kernel.total else ()))
+
+
 def times(body: Body, factor: float) -> Body:
     """The value times a number, as fp32 has it."""
     return body if factor == 1.0 else Binary("mul", body, literal(round_to(FP32, factor), FP32), FP32)
@@ -369,4 +379,4 @@ def _after(bodies: Iterable[Body]) -> Iterable[Body]:
             stack += operands_of(node)
 
 
-__all__ = ["FP32", "Held", "OnlineSoftmax", "times", "type_of"]
+__all__ = ["FP32", "Held", "OnlineSoftmax", "row_words", "times", "type_of"]

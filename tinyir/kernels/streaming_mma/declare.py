@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from ...ir.plan.fields import Plan
 from ...target.hopper import SWIZZLE_BYTES
 from ..attention import Streaming
+from ..attention.online import row_words
 from ..family import Array, Needs, Problem
 from ..resources import allotted
 from .match import STEP, factors_of
 
 WARP = 32
 SPAN = 64  # 16-bit elements of a swizzled row
-ADDRESSING = 46  # registers beside scores and sums: fragments, numbers of rows, addresses
+ADDRESSING = 46  # registers beside scores and sums, at least: fragments, numbers of rows, addresses
+ROOM = 80  # of them where nothing is spilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ def _whole(size: int, step: int) -> int:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """The tiles, and the registers of a warp's scores and sums."""
     held = held_by(plan, problem.kernel)
-    return Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + ADDRESSING), accumulators=held)
+    return Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + ROOM), accumulators=held)
 
 
 def arrays_of(plan: Plan, kernel: Streaming) -> tuple[Array, Array, Array]:
@@ -66,4 +68,11 @@ def held_by(plan: Plan, kernel: Streaming) -> int:
     return plan.warp_tile[0] * (sizes.columns + sizes.width) // WARP
 
 
-__all__ = ["ADDRESSING", "SPAN", "Sizes", "arrays_of", "declare", "held_by", "sizes_of"]
+def declared_by(plan: Plan, kernel: Streaming) -> int:
+    """Registers of a thread in arrays where most are declared at once: scores beside the weights that take their
+    place, sums, and numbers of rows."""
+    sizes, rows = sizes_of(plan, kernel), plan.warp_tile[0]
+    return held_by(plan, kernel) + rows * sizes.columns // (2 * WARP) + len(row_words(kernel)) * rows // 8
+
+
+__all__ = ["ADDRESSING", "SPAN", "Sizes", "arrays_of", "declare", "declared_by", "held_by", "sizes_of"]

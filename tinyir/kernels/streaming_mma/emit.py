@@ -56,8 +56,9 @@ class _Template(OnlineSoftmax):
         self.arrays = {array.label: array for array in arrays_of(plan, problem.kernel)}
         self.tokens: list[str] = []  # of the copies that may be on their way
         self.has_ring = any(self._is_async(self.factors[word]) for word in "kv")
+        self.may_be_empty = bool(at_least(self.column.size, 1, self.model))
         is_free = not self.walk.is_whole and self.walk.cut == ONE  # else there is a block even where no column is
-        self.may_be_empty = is_free and bool(at_least(self.column.size, 1, self.model))
+        self.has_no_block = is_free and self.may_be_empty
 
     def kernel_text(self) -> Kernel:
         """Declarations, which tile the CTA has, the walk over blocks, the output."""
@@ -144,8 +145,8 @@ class _Template(OnlineSoftmax):
 
     def _blocks(self) -> Iterable[Statement]:
         walk = self.walk
-        cut = Expr.of(self.of("cut")) if self.may_be_empty else walk.cut
-        if self.may_be_empty:
+        cut = Expr.of(self.of("cut")) if self.has_no_block else walk.cut
+        if self.has_no_block:
             yield nodes.Least(self.of("cut"), (walk.cut, walk.steps))
         loops = (
             (("whole", ZERO, walk.steps, False),)

@@ -10,7 +10,7 @@ from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ..family import Problem
-from .declare import ADDRESSING, held_by
+from .declare import ADDRESSING, declared_by, held_by
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
@@ -21,7 +21,8 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
 
 def crowded(plan: Plan, problem: Problem) -> str:
     """Why a thread cannot hold a warp's scores and sums, in words; empty where it can."""
-    held, most = held_by(plan, problem.kernel) + ADDRESSING, ARCHS[plan.arch].registers_per_thread
+    most = ARCHS[plan.arch].registers_per_thread
+    held = max(held_by(plan, problem.kernel) + ADDRESSING, declared_by(plan, problem.kernel))
     if held <= most:
         return ""
     return Phrase(
