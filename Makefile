@@ -1,10 +1,11 @@
-# `make demo` runs the main job and `make test` the tests; both set up .venv first and need nothing but Python 3.11 and make.
+# `make demo` runs the main job and `make test` the tests; both set up .venv first and need nothing but Python 3.11
+# and make.
 
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-# A process a core, each of which begins with a part of the suite as it is written, so that what a file makes once is made in one process; one that is done
-# takes from the others.
+# A process a core, each of which begins with a part of the suite as it is written, so that what a file makes once is
+# made in one process; one that is done takes from the others.
 WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist worksteal
 
 .PHONY: demo test test-all models bless bench setup clean

@@ -26,7 +26,7 @@ REPORTED = ("E1716", "E1721")
 def english_in(text: str) -> list[str]:
     """The English words of a message, without what it quotes and without names of rules."""
     for rule in RULES:
-        text = text.replace(f"({rule}", "(")
+        text = re.sub(rf"{rule}(?=[:),])", "", text)
     return ENGLISH.findall(QUOTED.sub(" ", text))
 
 

@@ -3,9 +3,9 @@
     program = tinyir.compile("model.onnx")
     outputs = program(x)                    # NumPy arrays in and out, or arrays of any library on the GPU
 
-`compile` gives a `Compiled` or raises `Refused`. The rooms, in the order a model walks through them: `front` reads a
-model, `lower` carries it from one language to the next, `runtime` runs the result. What each language is stands in
-`ir`; what every room shares stands in `kit`.
+`compile` gives a `Compiled` or raises `Refused`; `program.save(path)` keeps it, and `load(path)` starts it again. The
+rooms, in the order a model walks through them: `front` reads a model, `lower` carries it from one language to the next,
+`runtime` runs the result. What each language is stands in `ir`; what every room shares stands in `kit`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from .api import Compiled as Compiled
     from .api import Refused as Refused
     from .api import compile as compile
+    from .api import load as load
 
 __version__ = "1.0.0"
-__all__ = ["Compiled", "Refused", "compile"]
+__all__ = ["Compiled", "Refused", "compile", "load"]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
@@ -17,7 +17,8 @@ from .kit.diag import Diag, Refused, refuse
 from .kit.phrase import Phrase, why_of
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
-from .runtime.external import Array, GpuArray, Result
+from .runtime.external import Array, GpuArray, Result, on_host
+from .runtime.saved import Saved, read_program, write_program
 from .target.device import device_titled
 
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
@@ -42,11 +43,12 @@ class Compiled:
     [2.0, 2.0, 2.0]
     """
 
-    def __init__(self, text: str, module: manifest.Module, device: Device, weights: Mapping[str, Array], seed: int):
+    def __init__(self, saved: Saved, device: Device, weights: Mapping[str, Array], seed: int, jobs: int | None):
         from .runtime.session import Session
 
-        self.text = text
-        self._session = Session(text, module, device, weights, seed)
+        self.text = saved.text
+        self._saved = saved
+        self._session = Session(saved.text, saved.module, device, weights, seed, jobs, saved.arch, saved.cubins)
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -76,6 +78,14 @@ class Compiled:
             raise TypeError(f"given twice: {', '.join(twice)}")
         return self._session({**placed, **named})
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Keep the program in a file, which `load` starts without compiling: its CUDA text, the cubins of the GPU that
+        it runs on (without a GPU none), and the arrays that were given as `params`. Weights that lie in files are not
+        copied: `load` looks for them where they are, seen from the saved file, or where it is told. Raises Refused
+        (E1742 the file cannot be written)."""
+        arch, cubins = self._session.cubins
+        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins))
+
     def close(self) -> None:
         """Give the device's memory back."""
         self._session.close()
@@ -102,6 +112,7 @@ def compile(
     params: Mapping[str, Array] | None = None,
     shapes: Mapping[str, str | Sequence[int | str]] | None = None,
     seed: int = 0,
+    jobs: int | None = None,
 ) -> Compiled:
     """A callable from a model.
 
@@ -113,10 +124,11 @@ def compile(
     of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
     current one). `params` are arrays for inputs that calls shall not give. `shapes` gives sizes, or names of sizes, to
     inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80";
-    `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads.
+    `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads. `jobs` kernels are
+    compiled at a time for the GPU (default: one a core); what was compiled before comes from the cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
-    names; ValueError for a device or arch that there is not; TypeError for what is no model.
+    names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is no model.
 
     >>> import numpy, tinyir
     >>> model = {
@@ -137,6 +149,7 @@ def compile(
     _must_be_one_of("device", device, get_args(Device))
     if arch is not None:
         _must_be_one_of("arch", arch, get_args(Arch))
+    _must_be_some(jobs)
     source = _Model("", Path(), None)
     try:
         source = _read(model, shapes or {})
@@ -148,15 +161,57 @@ def compile(
             module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
             _must_hold(language_of(following).check(module))
         bound = dict(params or {})
-        from .runtime.weights import read_weights
-
-        read = read_weights(module.region.model, Path(weights) if weights is not None else source.folder, bound)
         cuda = source.text if stage == "cu" and source.text is not None else language_of("cu").show(module)
-        return Compiled(cuda, module, device, {**read, **bound}, seed)
+        folder = Path(weights) if weights is not None else source.folder
+        return _started(cuda, module, device, folder, bound, seed, jobs)
     except Refused as fault:
         raise Refused(fault.diags, source.file) from None
     except RecursionError:
         raise Refused(refuse("E0006", what=Phrase("nesting")).diags, source.file) from None
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    device: Device = "auto",
+    weights: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    jobs: int | None = None,
+) -> Compiled:
+    """A program that `Compiled.save` kept. On the kind of GPU that it ran on it starts with its cubins, and nothing is
+    compiled; on another its CUDA text is compiled, `jobs` kernels at a time. `device` and `seed` as in `compile`;
+    `weights` is the folder of the files that the program points at (default: where they were, seen from its file).
+
+    Raises Refused (E1743 a file that cannot be read or is damaged, E1744 one of another format, E1741 weights, and what
+    running raises); ValueError as `compile` does.
+    """
+    _must_be_one_of("device", device, get_args(Device))
+    _must_be_some(jobs)
+    saved = read_program(Path(path))
+    folder = Path(weights) if weights is not None else saved.folder
+    return _started_again(replace(saved, folder=folder), device, seed, jobs)
+
+
+def _started(
+    text: str,
+    module: manifest.Module,
+    device: Device,
+    folder: Path,
+    params: Mapping[str, Array],
+    seed: int,
+    jobs: int | None,
+) -> Compiled:
+    kept = {name: on_host(name, array) for name, array in params.items()}
+    return _started_again(Saved(text, module, folder=folder, params=kept), device, seed, jobs)
+
+
+def _started_again(saved: Saved, device: Device, seed: int, jobs: int | None) -> Compiled:
+    """Raises Refused (E1741 weights that cannot be read, and what `Session` raises)."""
+    from .runtime.weights import read_weights
+
+    assert saved.module.region is not None, "manifest.check was not run"
+    read = read_weights(saved.module.region.model, saved.folder or Path(), saved.params)
+    return Compiled(saved, device, {**read, **saved.params}, seed, jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +222,11 @@ class _Model:
     file: str
     folder: Path
     text: str | None
+
+
+def _must_be_some(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs={jobs} < 1")
 
 
 def _must_be_one_of(what: str, given: object, known: Sequence[str]) -> None:
@@ -235,4 +295,4 @@ def _gpu_here(device: str) -> tuple[str, str | None]:
     return "sm90", None
 
 
-__all__ = ["Compiled", "GpuArray", "Refused", "compile"]
+__all__ = ["Compiled", "GpuArray", "Refused", "compile", "load"]

@@ -92,7 +92,7 @@
 //   tensor_map b.map = conv1.X as [576, 3136*N] box [64, 64] swizzle 128
 //   tensor_map a.map.2 = W2 as [64, 576] box [64, 64] swizzle 128
 //   tensor_map b.map.2 = conv2.h as [576, 3136*N] box [64, 64] swizzle 128
-//   launch conv1.X as conv1_X : sm90 grid [441*N] block [128]
+//   launch conv1.X as conv1_X : sm90 grid [441*N] block [128] early
 //     tensors [X, conv1.X]  symbols [N]
 //     flops 0  bytes 4014080*N
 //   launch conv1 : sm90 grid [132] block [256] smem 230624 B early
@@ -100,7 +100,7 @@
 //     assume 3136*N < 2147418112
 //     assume 49*N < 2147418112
 //     flops 232013824*N + 192  bytes 4014080*N + 74240
-//   launch conv2.h as conv2_h : sm90 grid [441*N] block [128] early
+//   launch conv2.h as conv1_X : sm90 grid [441*N] block [128] early
 //     tensors [h, conv2.h]  symbols [N]
 //     flops 0  bytes 4014080*N
 //   launch conv2 : sm90 grid [132] block [256] smem 230624 B early
@@ -193,6 +193,7 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
+// launches conv1.X, conv2.h: in names of the first
 // region conv1.X: conv1 : Conv at 35:5
 // plan map flat: tile [4096], micro [32], threads [128]
 extern "C" __global__ void __launch_bounds__(128)
@@ -200,6 +201,7 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
+  wait_previous();
   launch_next();
   // region conv1.X: conv1.X
   #pragma unroll
@@ -357,40 +359,6 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
         }
       }
       warpgroup_barrier(2 + warpgroup_index);
-    }
-  }
-}
-
-// region conv2.h: conv2 : Conv at 38:5
-// plan map flat: tile [4096], micro [32], threads [128]
-extern "C" __global__ void __launch_bounds__(128)
-conv2_h(const fp16 *__restrict__ h, fp16 *__restrict__ conv2_h, int N)
-{
-  const int cta_x = (int)blockIdx.x;
-  const int thread_x = (int)threadIdx.x;
-  wait_previous();
-  launch_next();
-  // region conv2.h: conv2.h
-  #pragma unroll
-  for (int u = 0; u < 4; ++u) {
-    const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
-    const int i0 = (int)(e / ((long long)N * 3528));
-    const int i1 = (int)(e / ((long long)N * 1176) % 3);
-    const int i2 = (int)(e / ((long long)N * 392) % 3);
-    const int i3 = (int)(e / 392 % N);
-    const int i4 = (int)(e / 7 % 56);
-    const int i5 = (int)(8 * (e % 7));
-    float conv2_h_v[8];
-    #pragma unroll
-    for (int v = 0; v < 8; ++v) {
-      conv2_h_v[v] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 + v - 1 && i2 + i5 + v - 1 < 56 ? float_of_fp16(h[(((long long)i3 * 64 + i0) * 56 + i1 + i4 - 1) * 56 + i2 + i5 + v - 1]) : 0.0f;
-    }
-    {
-      vector_of<fp16, 8> piece;
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        piece.x[v] = fp16_of_float(conv2_h_v[v]);
-      *(vector_of<fp16, 8> *)&conv2_h[(((((long long)i0 * 3 + i1) * 3 + i2) * N + i3) * 56 + i4) * 56 + i5] = piece;
     }
   }
 }

@@ -84,10 +84,10 @@ def text_of(plan: Plan, module: Any) -> str:
 
 def compiled(item: tuple[str, Plan, Any]) -> tuple[str, str, int, int]:
     """A plan's name and text, the most registers of its kernels and their spills; the cubin is left in the cache."""
-    from tinyir.runtime.compile import cubin_of, usage_of
+    from tinyir.runtime.compile import cubins_of, usage_of
 
     text = text_of(item[1], item[2])
-    uses = usage_of(cubin_of(text, "sm_90a")).values()
+    uses = usage_of(*cubins_of(text, "sm_90a", jobs=1).values()).values()
     return item[0], text, max(use.registers for use in uses), sum(use.spill_stores + use.spill_loads for use in uses)
 
 

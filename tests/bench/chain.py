@@ -87,13 +87,13 @@ def emitted(rows: int, layers: int, is_fused: bool) -> str:
     from tinyir.ir import manifest
     from tinyir.ir.pipeline import STAGES
     from tinyir.lower import lower_to
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     module: Any = read(model_of(rows, layers, is_fused), "chain.json")
     for stage in STAGES[1:]:
         module = lower_to(stage, module, "sm90", card_here())
     text = manifest.show(module)
-    cubin_of(text, "sm_90a")
+    cubins_of(text, "sm_90a", jobs=1)
     return text
 
 

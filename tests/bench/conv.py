@@ -97,10 +97,10 @@ def emitted(case: Case, dtype: str) -> str:
     """The CUDA text, compiled into the cache."""
     from tinyir.ir import manifest
     from tinyir.lower import cu, gpu
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     text = manifest.show(cu.lower(gpu.lower(planned(case, dtype))))
-    cubin_of(text, "sm_90a")
+    cubins_of(text, "sm_90a", jobs=1)
     return text
 
 

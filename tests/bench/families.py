@@ -149,10 +149,10 @@ def emitted(case: Case) -> str:
 
 def prepared(case: Case) -> tuple[Case, str]:
     """The text of a case, compiled into the cache."""
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     text = emitted(case)
-    cubin_of(text, "sm_90a")
+    cubins_of(text, "sm_90a", jobs=1)
     return case, text
 
 

@@ -108,7 +108,7 @@ def measure_case(device: Any, text: str, dtype: str, layout: str, shape: tuple[i
     import torch
 
     from tinyir.ir import manifest
-    from tinyir.runtime.compile import cubin_of, usage_of
+    from tinyir.runtime.compile import cubins_of, usage_of
     from tinyir.runtime.device import Buffer
     from tinyir.runtime.program import Program
 
@@ -142,7 +142,7 @@ def measure_case(device: Any, text: str, dtype: str, layout: str, shape: tuple[i
         )
     ours, lt = timed(device, [program.enqueue, on_stream(device, rival)])
     flops = 2 * rows * columns * depth
-    usage = usage_of(cubin_of(text, device.arch))[program.chosen[0].entry]
+    usage = usage_of(*cubins_of(text, device.arch).values())[program.chosen[0].entry]
     plan = next(line for line in text.splitlines() if line.startswith("// plan "))
     return {
         "dtype": dtype,

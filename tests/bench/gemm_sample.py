@@ -31,7 +31,7 @@ from tinyir.lower import lower_to  # noqa: E402
 from tinyir.runtime import bench  # noqa: E402
 from tinyir.runtime.abi import admit  # noqa: E402
 from tinyir.runtime.arrays import random_arrays  # noqa: E402
-from tinyir.runtime.compile import cubin_of, find_compiler, usage_of  # noqa: E402
+from tinyir.runtime.compile import cubins_of, find_compiler, usage_of  # noqa: E402
 from tinyir.runtime.cuda import CudaDevice  # noqa: E402
 from tinyir.runtime.program import Program  # noqa: E402
 
@@ -93,7 +93,7 @@ def measure_size(device: CudaDevice, size: int) -> dict[str, Any]:
         }
     row["share_of_matmul"] = row["matmul"]["median_us"] / row["ours"]["median_us"]
     row["resources"] = {
-        k: {f: getattr(u, f) for f in u.__slots__} for k, u in usage_of(cubin_of(text, device.arch)).items()
+        k: {f: getattr(u, f) for f in u.__slots__} for k, u in usage_of(*cubins_of(text, device.arch).values()).items()
     }
     return row
 

@@ -75,7 +75,7 @@ def plans_for(case: tuple[str, Shape], most: int, is_fused: bool = True) -> list
     from tinyir.ir import manifest, plan
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower.plan import CROWDED, candidates
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     family, shape = case
     module: Any = read(model_of("fp16", "NN", shape, is_fused), "gemm.json")
@@ -93,7 +93,7 @@ def plans_for(case: tuple[str, Shape], most: int, is_fused: bool = True) -> list
             and c.cost.microseconds < LONGEST * allowed[0].cost.microseconds
         ):
             text = manifest.show(cu.lower(gpu.lower(plan.Module(module, (c.plan,)))))
-            cubin_of(text, "sm_90a")
+            cubins_of(text, "sm_90a", jobs=1)
             found[label] = (label, text, c.cost.microseconds)
     return list(found.values())
 

@@ -30,7 +30,7 @@ from tinyir import front  # noqa: E402
 from tinyir.ir import plan  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.lower import plan as lower_plan  # noqa: E402
-from tinyir.runtime.compile import cubin_of  # noqa: E402
+from tinyir.runtime.compile import cubins_of  # noqa: E402
 from tinyir.tune.alone import alone  # noqa: E402
 from tinyir.tune.card import GpuCard  # noqa: E402
 from tinyir.tune.program import at_sizes, kernels_of  # noqa: E402
@@ -75,7 +75,7 @@ def prepared(case: tuple[dict[str, int], int]) -> tuple[Any, list[plan.Plan]]:
     program = alone(chosen.program, listed[0].regions, sizes)
     for one in listed:
         if (emitted := emit(program, one, sizes)).module is not None:
-            cubin_of(emitted.text, "sm_90a")
+            cubins_of(emitted.text, "sm_90a", jobs=1)
     return program, listed
 
 

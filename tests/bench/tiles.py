@@ -80,11 +80,11 @@ def compiled(item: tuple[Any, Any]) -> str:
     """A plan's CUDA text, compiled into the cache."""
     from tinyir.ir import manifest, plan
     from tinyir.lower import cu, gpu
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     module, candidate = item
     text = manifest.show(cu.lower(gpu.lower(plan.Module(module, (candidate.plan,)))))
-    cubin_of(text, "sm_90a")
+    cubins_of(text, "sm_90a", jobs=1)
     return text
 
 

@@ -101,7 +101,7 @@ def test_every_op_is_in_a_program_that_torch_ran() -> None:
     import zipfile
 
     from tinyir.front.pt2 import ops  # noqa: F401
-    from tinyir.front.pt2.model import _functional, _word
+    from tinyir.front.pt2.nodes import functional, word_of
     from tinyir.front.pt2.table import ATEN_OPS
 
     seen = set()
@@ -109,7 +109,8 @@ def test_every_op_is_in_a_program_that_torch_ran() -> None:
         if name.endswith(".pt2"):
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
                 model = json.loads(archive.read(next(n for n in archive.namelist() if n.endswith("model.json"))))
-            seen |= {_functional(_word(n["target"])).partition(".")[0] for n in model["graph_module"]["graph"]["nodes"]}
+            nodes = model["graph_module"]["graph"]["nodes"]
+            seen |= {functional(word_of(n["target"])).partition(".")[0] for n in nodes}
     families = {word.partition(".")[0] for word in ATEN_OPS}
     assert len(seen & families) >= 170
     assert len(seen & families) >= 0.7 * len(families), sorted(families - seen)

@@ -1,4 +1,4 @@
-"""A code exists when its page does, the page's failing input raises it, and the mended input does not."""
+"""A code exists when its page does, the page's failing input raises it, and the corrected input does not."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import re
 
 import pytest
 
+from tinyir.cmd.tiny_explain import BLOCK, page_of
 from tinyir.kit.diag import catalogue
 
 from ..commands import ROOT, Done, run_in_shell, run_line
 from ..japanese import REPORTED, english_in
 
 EXPLAIN = ROOT / "tinyir" / "explain"
-FENCE = re.compile(r"^```(fails|mended): ([^\n]*)\n(.*?)^```", re.M | re.S)
+FENCE = re.compile(r"^```(fails|corrected): ([^\n]*)\n(.*?)^```", re.M | re.S)
 CODE = re.compile(r"\"([EWR]\d{4})\"")
 SHELLED = (
     "E0001",
@@ -62,6 +63,19 @@ def test_every_code_has_a_page_and_no_page_is_without_a_code() -> None:
     assert set(SHELLED) <= set(catalogue())
 
 
+def test_every_page_is_in_japanese_too() -> None:
+    assert sorted(f.stem for f in (EXPLAIN / "ja").glob("*.md")) == sorted(catalogue())
+
+
+@pytest.mark.parametrize("code", sorted(catalogue()))
+def test_a_japanese_page_is_japanese_and_has_the_examples(code: str) -> None:
+    page, english = page_of(code, "ja"), page_of(code, "en")
+    title, words = page.split("\n", 1)
+    assert title == english.split("\n", 1)[0]
+    assert re.search("[\u3041-\u30ff]", words) and english_in(BLOCK.sub("", words)) == []
+    assert [m[0] for m in BLOCK.finditer(page)] == [m[0] for m in BLOCK.finditer(english)]
+
+
 @pytest.mark.parametrize("code", sorted(catalogue()))
 def test_entry_is_bilingual(code: str) -> None:
     entry = catalogue()[code]
@@ -71,17 +85,17 @@ def test_entry_is_bilingual(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))
-def test_page_fails_and_mends(code: str) -> None:
+def test_page_fails_and_is_corrected(code: str) -> None:
     page = (EXPLAIN / f"{code}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# {code} {catalogue()[code]['kind']}\n")
     blocks = _blocks(code)
     if not blocks:
         assert re.search(r"^no input: \S+", page, re.M), "a page without examples says why"
         return
-    assert [kind for kind, _, _ in blocks] == ["fails", "mended"]
-    (_, fails, broken), (_, mends, mended) = blocks
+    assert [kind for kind, _, _ in blocks] == ["fails", "corrected"]
+    (_, fails, broken), (_, line, corrected) = blocks
     run = run_in_shell if code in SHELLED else run_line
     assert f'"code": "{code}"' in _stderr(failed := run(f"{_asked(fails)} --lang=ja", broken.encode()))
     assert [told for told in _told(failed) if english_in(told)] == []
-    assert f'"code": "{code}"' not in _stderr(done := run(_asked(mends), mended.encode())), _stderr(done)
+    assert f'"code": "{code}"' not in _stderr(done := run(_asked(line), corrected.encode())), _stderr(done)
     assert failed.code in (0, 1) and done.code == 0, _stderr(done)

@@ -221,7 +221,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     package.driver = made.pycuda()
     monkeypatch.setitem(sys.modules, "pycuda", package)
     monkeypatch.setitem(sys.modules, "pycuda.driver", package.driver)
-    monkeypatch.setattr(cuda, "cubin_of", lambda text, arch: compiler.Cubin(b"cubin", arch, "paper", ""))
+    monkeypatch.setattr(
+        cuda,
+        "cubins_of",
+        lambda text, arch, entries, jobs: {n: compiler.Cubin(n.encode(), arch, "paper", "") for n in entries},
+    )
     monkeypatch.setattr(driver, "library", lambda: made)
     cuda.find_fault.cache_clear()
     yield made

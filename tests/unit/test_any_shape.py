@@ -175,7 +175,7 @@ def test_the_copies_are_a_kernel_that_runs_with_its_own() -> None:
 
 def test_a_part_of_a_kernel_that_is_not_there_is_found() -> None:
     kernels, code = lowered(with_tile(sized("NN", (129, 131, 77)), 64, 64, padded=BOTH))
-    lost = replace(kernels, kernels=(replace(kernels.kernels[0], serves="q"), kernels.kernels[1]))
+    lost = replace(kernels, launches=(replace(kernels.kernels[0], serves="q"), kernels.kernels[1]))
     assert [d.code for d in check_gpu(lost)] == ["E1603"]
     launches = (replace(code.launches[0], serves="q"), code.launches[1])
     assert [d.code for d in manifest.check(replace(code, launches=launches))] == ["E1632"]

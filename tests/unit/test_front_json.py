@@ -143,7 +143,7 @@ def test_an_axis_of_two_sizes_is_refused_with_both_places() -> None:
     assert [text[label.span.start : label.span.end] for label in diag.labels] == ['"K"']
 
 
-def test_a_bias_of_the_wrong_axis_is_refused_with_the_mend() -> None:
+def test_a_bias_of_the_wrong_axis_is_refused_with_the_correction() -> None:
     graph = [{"op": "Elementwise", "name": "add", "fn": "add", "inputs": ["X", "b"], "outputs": ["Y"]}]
     text = model({"X": "fp32[M, N]", "b": "fp32[M]"}, {"Y": "fp32[M, N]"}, graph)
     (diag,) = faults(text)

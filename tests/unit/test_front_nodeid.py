@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tinyir import front
+from tinyir.front.corrections import corrected
 from tinyir.front.jsontext import without_comments
-from tinyir.front.mend import mended
 from tinyir.ir import tiny
 from tinyir.kit.diag import Diag, Refused
 from tinyir.play.tiny import play
@@ -88,22 +88,23 @@ def row_softmax(q: np.ndarray, k: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     ("name", "faults"), [("attention", ["E1001", "E1001", "W2102"]), ("dump_attention", ["E1001", "E1001"])]
 )
-def test_attention_is_refused_mended_and_right(name: str, faults: list[str]) -> None:
+def test_attention_is_refused_corrected_and_right(name: str, faults: list[str]) -> None:
     notes: list[Diag] = []
     with pytest.raises(Refused) as caught:
         front.read(seed(name), notes=notes)
     assert [d.code for d in (*caught.value.diags, *notes)] == faults
-    text, done = mended(seed(name))
-    assert [d.code for d in done] == faults and mended(text) == (text, [])
+    text, done = corrected(seed(name))
+    assert [d.code for d in done] == faults and corrected(text) == (text, [])
     q, k = half(1, 2, 4, 8), half(1, 2, 5, 8)
     (given,) = play(front.read(text), {"Q": q, "K": k}).values()
     np.testing.assert_allclose(given, row_softmax(q, k), rtol=2e-3, atol=2e-3)
 
 
-def test_the_mended_attention_is_a_sample() -> None:
+def test_the_corrected_attention_is_a_sample() -> None:
     text = SAMPLE.joinpath("attention_scores.json").read_text(encoding="utf-8")
     assert (
-        json.loads(without_comments(text))["uops"] == json.loads(without_comments(mended(seed("attention"))[0]))["uops"]
+        json.loads(without_comments(text))["uops"]
+        == json.loads(without_comments(corrected(seed("attention"))[0]))["uops"]
     )
     q, k = half(2, 3, 4, 8), half(2, 3, 5, 8)
     for module in (front.read(text), tiny.parse(SAMPLE.joinpath("attention_scores.tiny").read_text(encoding="utf-8"))):
@@ -125,7 +126,7 @@ ORDERED = [
         ([], {"outputs": ["y", "t"]}, ["k", "t", "y"]),
     ],
 )
-def test_a_reshape_that_transposes_nothing_is_warned_of_and_mended(
+def test_a_reshape_that_transposes_nothing_is_warned_of_and_corrected(
     more: list[Any], top: dict[str, Any], left: list[str]
 ) -> None:
     k = np.arange(6, dtype=np.float16).reshape(2, 3)
@@ -135,7 +136,7 @@ def test_a_reshape_that_transposes_nothing_is_warned_of_and_mended(
             text = json.dumps({"uops": nodes, **top}, indent=indent)
             front.read(text, notes=notes)
             assert [(d.code, d.at) for d in notes] == [("W2102", "y")] and notes[0].span is not None
-            found, done = mended(text)
+            found, done = corrected(text)
             assert [d.code for d in done] == ["W2102"] and sorted(n["id"] for n in json.loads(found)["uops"]) == left
             np.testing.assert_array_equal(play(front.read(found), {"K": k})["y"], k[None])
 
@@ -383,13 +384,13 @@ def test_a_fault_has_its_code(expected: list[str], nodes: list[dict[str, Any]]) 
     assert codes(*nodes) == expected
 
 
-def test_a_missing_accumulator_is_mended() -> None:
+def test_a_missing_accumulator_is_corrected() -> None:
     text = json.dumps({"uops": [H, arg("REDUCE", "y", "h", op="SUM", axes=[0])]})
-    found, done = mended(text)
+    found, done = corrected(text)
     assert [d.code for d in done] == ["E1005"] and front.read(found).values[0].type.dtype.name == "fp32"
 
 
-def test_what_has_no_mend_is_refused_as_it_stands() -> None:
+def test_what_has_no_correction_is_refused_as_it_stands() -> None:
     text = json.dumps(
         {
             "uops": [
@@ -401,7 +402,7 @@ def test_what_has_no_mend_is_refused_as_it_stands() -> None:
         }
     )
     with pytest.raises(Refused) as caught:
-        mended(text)
+        corrected(text)
     assert [d.code for d in caught.value.diags] == ["E1001", "E0105"]
 
 
@@ -456,6 +457,6 @@ def test_no_damaged_program_ends_in_a_trace(name: str) -> None:
             if [d for d in tiny.check(module) if d.is_error]:
                 continue
             assert tiny.parse(tiny.show(module)) == module
-            mended(text)
+            corrected(text)
         except Refused as fault:
             assert fault.diags

@@ -16,7 +16,7 @@ from .checked import check_gpu
 
 DESIGN = Path(__file__).resolve().parents[1] / "golden" / "design"
 HEAD = """\
-tinyir 1.1 gpu
+tinyir 1.2 gpu
 
 model m
   in  X           : fp32[N]

@@ -80,7 +80,7 @@ def test_what_is_padded_once_costs_nothing_at_a_run() -> None:
 def test_what_is_no_constant_cannot_be_padded_once() -> None:
     assert [d.code for d in check_plan(planned("B", hints={"A": "padded_once"}))] == ["E1523"]
     kernels = to_gpu.lower(planned("B"))
-    wrong = replace(kernels, kernels=tuple(replace(k, is_once=bool(k.serves)) for k in kernels.kernels))
+    wrong = replace(kernels, launches=tuple(replace(k, is_once=bool(k.serves)) for k in kernels.kernels))
     assert [d.code for d in check_gpu(wrong)] == ["E1603"] and "reads A" in str(check_gpu(wrong)[0].facts)
 
 

@@ -155,7 +155,7 @@ def test_planted_faults_are_found_where_they_stand(old: str, new: str, codes: li
 @pytest.mark.parametrize(
     "old,new", [("predicate  [i0, i1, k0]", "predicate  [i0, i1]"), ("[bias_add, relu]", "[relu]")]
 )
-def test_the_offered_edit_mends_the_text(old: str, new: str) -> None:
+def test_the_offered_edit_corrects_the_text(old: str, new: str) -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     broken = text.replace(old, new)
     (diag,) = check_plan(plan.parse(broken))

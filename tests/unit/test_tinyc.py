@@ -11,7 +11,10 @@ import pytest
 from tinyir.cmd import tinyc
 from tinyir.ir.pipeline import STAGES
 
+from ..commands import run_in_shell
+
 ROOT = Path(__file__).resolve().parents[2]
+FILTERS_TO_PLAN = ("tiny-index", "tiny-poly", "tiny-region", "tiny-plan")
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
 
 
@@ -50,3 +53,37 @@ def test_dumps_by_the_seed_s_words(tmp_path: Path, capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as usage:
         tinyc.main(["--dump=everything"])
     assert usage.value.code == 2
+
+
+FUSABLE = """tinyir 1.0 tiny
+
+model m
+  in  x : fp32[M, N]
+  out y : fp32[M, N]
+
+  %a = RELU(x) : fp32[M, N]
+  %f = FLIP(%a) {axes=[0]} : fp32[M, N]
+  %y = ADD(%a, %f) : fp32[M, N]
+
+outputs: %y
+"""
+OPTIONS = {  # of tinyc, and the filter that has it too
+    "--must-fuse a,y": "tiny-region",
+    "--distribute": "tiny-region",
+    "--device a100 --arch sm80": "tiny-plan",
+    "--math tf32": "tiny-plan",
+    "--atomics unordered": "tiny-plan",
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_it_takes_the_options_of_the_filters(option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "m.tiny"
+    source.write_text(FUSABLE, encoding="utf-8")
+    code = tinyc.main([str(source), "--emit", "plan", *option.split()])
+    given = capsys.readouterr()
+    pipe = " | ".join(f"{name} {option if name == OPTIONS[option] else ''}" for name in FILTERS_TO_PLAN)
+    done = run_in_shell(pipe, FUSABLE.encode())
+    assert (given.out, code) == (done.out.decode(), 0 if done.out else 1)
+    if code:
+        assert "E1422" in given.err and b"E1422" in done.err

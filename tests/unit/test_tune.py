@@ -20,9 +20,12 @@ from tinyir.play.region import play
 from tinyir.tune import store
 from tinyir.tune.alone import alone
 from tinyir.tune.program import at_sizes, kernels_of, sizes_in, tune, with_winners
-from tinyir.tune.search import SPENT, search, sift
+from tinyir.tune.search import SPENT, Found, search, sift
 from tinyir.tune.table import log_rows, trials_table
 from tinyir.tune.trial import Emitted
+
+from .checked import check_plan
+from .doubled import doubled
 
 TEXT = """tinyir 1.1 plan
 
@@ -163,6 +166,22 @@ def test_winners_are_kept_and_put_in(cache: Path) -> None:
     assert replaced.plans == module.plans[1:] and [w.name for w in winners] == ["gemm"] and outdated == []
     assert with_winners(model, {**SIZES, "M": 65}, "a card", "a compiler") == (model, [], [])
     assert with_winners(model, SIZES, "another card", "a compiler") == (model, [], [])
+
+
+def test_launches_that_are_alike_are_measured_once(cache: Path) -> None:
+    module = doubled(planned(GOOD, OTHER))
+    asked = []
+
+    def tried(*given: Any) -> Found:
+        asked.append(given[0].model.name)
+        return search(*given[:3], Stage(), given[3])
+
+    result = tune(module, kernels_of(module), SIZES, 9.0, tried)
+    assert asked == ["gemm"] and result.plans == (module.plans[0], module.plans[2])
+    assert [d for d in check_plan(result) if d.is_error] == []
+    store.keep_winner(alone(module.program, ("gemm",), SIZES), "a card", "a compiler", module.plans[1:2])
+    replaced, winners, _ = with_winners(module, SIZES, "a card", "a compiler")
+    assert replaced.plans == (module.plans[1], module.plans[3]) and [w.name for w in winners] == ["gemm", "gemm.again"]
 
 
 def test_a_winner_of_another_version_is_told_and_not_taken(cache: Path) -> None:

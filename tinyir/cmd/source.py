@@ -1,4 +1,4 @@
-"""A model as a command reads it: text of a front end as it stands, or an ONNX file or an archive of torch.export, which
+"""A model as a command reads it: text of a front end as it is, or an ONNX file or an archive of torch.export, which
 becomes front-end JSON first."""
 
 from __future__ import annotations

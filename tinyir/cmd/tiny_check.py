@@ -88,7 +88,7 @@ def _body(session: Session) -> int | None:
 
 
 def _write_report(session: Session, stage: str, module: Any) -> None:
-    """Print the report of a text that stands. Plans are lowered for it; CUDA carries no kernels, but their regions.
+    """Print the report of a text that holds. Plans are lowered for it; CUDA carries no kernels, but their regions.
     Raises Refused (E1480 a text before region)."""
     from ..analysis.report import as_json, report_of, show_report
     from ..lower import lowering_of
@@ -106,7 +106,7 @@ def _write_report(session: Session, stage: str, module: Any) -> None:
 
 
 def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Diag]) -> None:
-    """Print the proofs of a text that stands but for them; on stderr where one is open, with a point at which it fails,
+    """Print the proofs of a text that holds but for them; on stderr where one is open, with a point at which it fails,
     since a text that is refused prints nothing on stdout."""
     from ..analysis.proofs import PROVEN, proofs_of
     from .playback import PROGRAMS

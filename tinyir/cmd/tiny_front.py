@@ -1,4 +1,4 @@
-"""tiny-front: a model in any language that a front end reads, as tiny text; or mended, or in another of those
+"""tiny-front: a model in any language that a front end reads, as tiny text; or corrected, or in another of those
 languages."""
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--fix", action="store_true", help="print the source instead, with every mend applied that a machine can apply"
+        "--fix",
+        action="store_true",
+        help="print the source instead, with every correction applied that a machine can apply",
     )
     group.add_argument(
         "--to-coreir", action="store_true", help="print Core IR instead, where the model can be said in it"
@@ -74,10 +76,10 @@ def _printed(args: argparse.Namespace, tiny: Any, module: Any) -> str:
 
 
 def _fix(session: Session) -> None:
-    from ..front.mend import mended
+    from ..front.corrections import corrected
 
     text = read_source(session, Phrase("a model, such as NodeId JSON"))
-    found, done = session.timed("fix", lambda: mended(text, session.file))
+    found, done = session.timed("fix", lambda: corrected(text, session.file))
     session.args.remarks = session.args.remarks or "text"  # what is changed is always said
     session.notes += [Diag("R3002", d.at, {"code": d.code}, d.span) for d in done]
     session.write(found)

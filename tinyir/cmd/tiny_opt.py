@@ -68,7 +68,7 @@ def _steps(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[An
 
     for word in [*args.named, *([args.stop_after] if args.stop_after else [])]:
         if word not in PASS_OF:
-            parser.error(f"{word!r} is no pass; there are {', '.join(PASS_OF)}")
+            parser.error(f"{word!r} is not a pass; there are {', '.join(PASS_OF)}")
     steps = [*(CANONICAL if args.canonical or not args.named else ()), *(PASS_OF[word] for word in args.named)]
     if args.stop_after:
         last = PASS_OF[args.stop_after]

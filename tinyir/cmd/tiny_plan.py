@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir import plan
 from ..kit.cli import Notes, filter_main, parser_of, run
@@ -14,14 +15,15 @@ from ..target.device import device_names
 from .stage import language_of, read_module
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def options(parser: argparse.ArgumentParser) -> None:
+    """What may be asked of the plan stage."""
     parser.add_argument(
         "--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)"
     )
     parser.add_argument(
         "--device",
         choices=device_names(),
-        help="the device model (default: a100 for sm80, h100 for sm90; plans that --tuned takes: the GPU at hand)",
+        help="the device model (default: a100 for sm80, h100 for sm90; for --tuned the GPU of this machine)",
     )
     parser.add_argument(
         "--math",
@@ -36,13 +38,22 @@ def _options(parser: argparse.ArgumentParser) -> None:
         help="let the updates of a scatter be folded in any order, where that changes the bits (default: the same at "
         "each run)",
     )
-    parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
-    parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
     parser.add_argument(
         "--tuned",
         action="store_true",
         help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card",
     )
+
+
+def chosen(args: argparse.Namespace) -> dict[str, Any]:
+    """The options as keywords of the lowering, but for `--tuned`."""
+    return {"arch": args.arch, "device": args.device, "fp32": args.math, "atomics": args.atomics}
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    options(parser)
+    parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
+    parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,27 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(
             "tiny-plan",
             args,
-            lambda s: s.write(
-                lowering_of("plan").explain(
-                    read_module(s, "region"),
-                    arch=args.arch,
-                    device=args.device,
-                    is_whole=args.all,
-                    fp32=args.math,
-                    atomics=args.atomics,
-                )
-            ),
+            lambda s: s.write(lowering_of("plan").explain(read_module(s, "region"), is_whole=args.all, **chosen(args))),
         )
 
     def lower(module: object, args: argparse.Namespace, notes: Notes) -> object:
         if args.remarks:
-            notes += lowering_of("plan").verdicts(
-                module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics
-            )
-        planned = lowering_of("plan").lower(
-            module, arch=args.arch, device=args.device, fp32=args.math, atomics=args.atomics
-        )
-        return _tuned(planned, args, notes) if args.tuned else planned
+            notes += lowering_of("plan").verdicts(module, **chosen(args))
+        planned = lowering_of("plan").lower(module, **chosen(args))
+        return with_tuned(planned, args, notes) if args.tuned else planned
 
     return filter_main(
         argv,
@@ -89,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
 
 
-def _tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:
+def with_tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:
     """The plans with those in place of the model's that were measured before; a remark for each, and W2104 for one that
     was kept by another version. Raises Refused (E1715 no compiler, E1705 sizes)."""
     from ..runtime.arrays import sizes_for

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
+from typing import Any
 
 from ..ir.tiny import MustFuse
 from .stage import stage_filter
@@ -13,7 +14,8 @@ from .stage import stage_filter
 NAME = re.compile(r'\s*%?("(?:[^"\\]|\\.)*")\s*|([^,"]+)')  # as tiny text writes it, or bare
 
 
-def _options(parser: ArgumentParser) -> None:
+def options(parser: ArgumentParser) -> None:
+    """What may be asked of the region stage."""
     parser.add_argument(
         "--distribute",
         action="store_true",
@@ -36,12 +38,17 @@ def _values(word: str) -> MustFuse:
     return MustFuse(tuple(json.loads(quoted) if quoted else bare.strip().removeprefix("%") for quoted, bare in names))
 
 
+def chosen(args: Namespace) -> dict[str, Any]:
+    """The options as keywords of the lowering."""
+    return {"is_distributed": args.distribute, "must_fuse": tuple(args.must_fuse)}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the filter; the exit code."""
     return stage_filter(
         argv,
         "tiny-region",
         "What shares a kernel: one region, one kernel.",
-        _options,
-        lambda args: {"is_distributed": args.distribute, "must_fuse": tuple(args.must_fuse)},
+        options,
+        chosen,
     )

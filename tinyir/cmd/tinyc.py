@@ -10,6 +10,7 @@ from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from . import tiny_plan, tiny_region
 from .source import must_hold, read_source, shape_option
 from .stage import language_of, lowered, stage_of
 
@@ -45,10 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)"
     )
-    parser.add_argument(
-        "--arch", choices=("sm80", "sm90"), default="sm90", help="the GPU generation to plan for (default: sm90)"
-    )
     shape_option(parser)
+    tiny_region.options(parser)
+    tiny_plan.options(parser)
     args = parser.parse_args(argv)
     wanted = [word for word in args.dump.split(",") if word]
     for word in wanted:
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))
-        for stage, printed in _chain(session, text, args.emit, args.arch):
+        for stage, printed in _chain(session, text, args.emit):
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(
                     Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8")
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run("tinyc", args, body)
 
 
-def _chain(session: Session, text: str, last: str, arch: str) -> Any:
+def _chain(session: Session, text: str, last: str) -> Any:
     """(stage, a function that prints it) for each stage from the input's to `last`."""
     stage = stage_of(text)
     if stage is None:
@@ -91,10 +91,16 @@ def _chain(session: Session, text: str, last: str, arch: str) -> Any:
     if STAGES.index(stage) > STAGES.index(last):
         raise refuse("E0004", given=stage, stage=last, hint=Phrase("this text is already past {last}", last=last))
     yield stage, _printer(stage, module)
-    has_remarks = bool(session.args.remarks)
+    args = session.args
+    keywords = {"region": tiny_region.chosen(args), "plan": tiny_plan.chosen(args)}
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
-        chosen = {"arch": arch} if following == "plan" else {}
-        module = session.timed(following, lambda: lowered(following, module, session.notes, has_remarks, chosen))  # noqa: B023
+        chosen = keywords.get(following, {})
+        module = session.timed(
+            following,
+            lambda: lowered(following, module, session.notes, bool(args.remarks), chosen),  # noqa: B023
+        )
+        if following == "plan" and args.tuned:
+            module = session.timed("tuned", lambda: tiny_plan.with_tuned(module, args, session.notes))  # noqa: B023
         found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
         must_be_faultless(found)
         must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads

@@ -33,8 +33,8 @@ from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
 from .jsontext import Node, parse_json, without_comments
+from .nodecorrections import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodemaps import read_map
-from .nodemend import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodesignature import NodeSignature, items_of, words_of
 from .ops import ELEMENTWISE, Attrs, check_attrs
 from .order import in_order
@@ -236,19 +236,19 @@ class _Reader(NodeSignature):
             self.stores[attrs.tensor or id] = self.refs[id]
 
     def give(self, node: Node, id: str, uop: str, operands: list[Operand], attrs: Attrs) -> Ref:
-        """The node's value. Where a RESHAPE would mend it, that is noted with the edit, and the value is the mended
-        one."""
+        """The node's value. Where a RESHAPE would correct it, that is noted with the edit, and the value is the
+        corrected one."""
         if uop == "RESHAPE":
             self.solve(operands[0], attrs.result_shape)
         try:
             given = nodeops.give(self.builder, uop, tuple(operands), attrs, self.wide(id) if uop == "MUL" else None)
         except Refused as fault:
-            mend = (
+            correction = (
                 missing_reshape(self.text, self.places, node, operands, set(self.refs))
                 if fault.diags[0].code == "E1001"
                 else None
             )
-            if mend is None:
+            if correction is None:
                 raise
             (d,) = fault.diags
             labels = tuple(
@@ -256,9 +256,12 @@ class _Reader(NodeSignature):
                 for o in operands
                 if isinstance(o, Ref) and o.place.span
             )
-            self.faults.append(Diag(d.code, id, d.facts, self.places.of(node.get("src")), labels, mend.edit))
-            mended = [self.builder.reshape(o, mend.shape) if i == mend.position else o for i, o in enumerate(operands)]
-            return nodeops.give(self.builder, uop, tuple(mended), attrs, None)
+            self.faults.append(Diag(d.code, id, d.facts, self.places.of(node.get("src")), labels, correction.edit))
+            corrected = [
+                self.builder.reshape(o, correction.shape) if i == correction.position else o
+                for i, o in enumerate(operands)
+            ]
+            return nodeops.give(self.builder, uop, tuple(corrected), attrs, None)
         init = node.get("arg").get("init") if uop == "REDUCE" else None
         if init is not None and init.value is not None:
             given = nodeops.folded_init(

@@ -3,10 +3,13 @@ their own emission, siblings and picked operands."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any
 
 from ..ir import gpu, plan, region
+from ..ir.alike import Form, form_of
+from ..ir.plan.rename import renamed
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused
@@ -50,11 +53,36 @@ def _refused(one: plan.Plan, code: str, word: str, **facts: Any) -> Refused:
 def launch(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, Before]:
     """The kernel of a plan by its family, and what runs before it. Raises Refused (E1611 what its
     family cannot hold, and as `problem_of`)."""
-    family = family_of(one)
-    regions = tuple(module.program.program.region(name) for name in one.regions)
-    problem = problem_of(family, one, regions, module.program)
+    family, problem = _posed(module, one)
     _check_fields(one, family, problem)
-    return _emitted(family, one, problem), family.before(one, replace(problem, regions=regions[:1]))
+    return _emitted(family, one, problem), _before(family, one, problem)
+
+
+def before(module: plan.Module, one: plan.Plan) -> Before:
+    """What runs before the kernel of a plan, alone. Raises Refused as `problem_of` does."""
+    family, problem = _posed(module, one)
+    return _before(family, one, problem)
+
+
+def likeness(module: plan.Module, one: plan.Plan) -> tuple[Hashable, Form]:
+    """What plans have in common whose launches are the same but for names, and what says which name of one is which of
+    another. What a plan expects to take decides nothing."""
+    form = form_of(*_regions_of(module, one))
+    tensors, values = ({name: str(at) for at, name in reversed([*enumerate(names)])} for names in form.names)
+    return (form.shape, replace(renamed(one, (), tensors, values), estimate=None)), form
+
+
+def _posed(module: plan.Module, one: plan.Plan) -> tuple[Family, Problem]:
+    family = family_of(one)
+    return family, problem_of(family, one, _regions_of(module, one), module.program)
+
+
+def _regions_of(module: plan.Module, one: plan.Plan) -> tuple[Region, ...]:
+    return tuple(module.program.program.region(name) for name in one.regions)
+
+
+def _before(family: Family, one: plan.Plan, problem: Problem) -> Before:
+    return family.before(one, replace(problem, regions=problem.regions[:1]))
 
 
 def _check_fields(one: plan.Plan, family: Family, problem: Problem) -> None:
@@ -82,4 +110,4 @@ def _emitted(family: Family, one: plan.Plan, problem: Problem) -> gpu.Kernel:
     return with_picks(family.emit(one, replace(problem, regions=(region_of(siblings),))), siblings)
 
 
-__all__ = ["launch", "problem_of"]
+__all__ = ["before", "launch", "likeness", "problem_of"]

@@ -14,9 +14,10 @@ import functools
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 
-from ..ir.body import Axis, Body, Read, Reduce, Ref, rebuild, walk
+from ..ir.alike import form_of
+from ..ir.body import Axis, Read, Reduce, walk
 from ..ir.expr import Expr
-from ..ir.region import Let, Region, Tensor, Yield
+from ..ir.region import Region
 from ..kit.phrase import Phrase
 from .problem import SIBLING, Contraction, kernel_of
 
@@ -45,55 +46,25 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
         t.name in written for one in regions for t in one.inputs
     ):
         return Phrase("one hands another what it writes")
-    places = [_Place(one) for one in regions]
-    for one, place in zip(regions[1:], places[1:]):
-        if place.shape != places[0].shape:
+    forms = [form_of(one) for one in regions]
+    for one, form in zip(regions[1:], forms[1:]):
+        if form.shape != forms[0].shape:
             return Phrase("{name} is not {first} with other tensors", name=one.name, first=first.name)
-    rows = tuple((name, tuple(place.order[at] for place in places)) for at, name in enumerate(places[0].order))
+    rows = tuple((name, tuple(form.tensors[at] for form in forms)) for at, name in enumerate(forms[0].tensors))
     axis = Axis(SIBLING, Expr.of(len(regions)))
     return Siblings(
         regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1)
     )
 
 
-def likeness_of(region: Region) -> tuple[Hashable, ...]:
+def likeness_of(region: Region) -> Hashable:
     """What regions have in common that are the same but for the names of their tensors and values."""
-    return _Place(region).shape
+    return form_of(region).shape
 
 
 def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of its tensors and of its values, in an order that is the same for all regions of a likeness."""
-    place = _Place(region)
-    return place.order, tuple(place.values)
-
-
-class _Place:
-    """A region without the names of its tensors and values: `shape` is what is left, `order` the tensors as they
-    come."""
-
-    def __init__(self, region: Region):
-        self.tensors: dict[str, str] = {}
-        self.values = {let.name: str(at) for at, let in enumerate(region.lets)}
-        lets = tuple(Let(self.values[let.name], self._bare(let.expr)) for let in region.lets)
-        yields = tuple(Yield(self._number(y.output), y.index, self._bare(y.expr), y.guard) for y in region.yields)
-        known = {t.name: t for t in (*region.inputs, *region.outputs)}
-        self.order = tuple(self.tensors)
-        self.shape = (region.iters, lets, yields, tuple(_bare(known[n]) for n in self.order))
-
-    def _number(self, tensor: str) -> str:
-        return self.tensors.setdefault(tensor, str(len(self.tensors)))
-
-    def _bare(self, body: Body) -> Body:
-        if isinstance(body, Read):
-            return replace(body, tensor=self._number(body.tensor))
-        if isinstance(body, Ref):
-            return replace(body, name=self.values[body.name])
-        return rebuild(body, self._bare)
-
-
-def _bare(tensor: Tensor) -> Tensor:
-    """A tensor without its name, and without a value of its own."""
-    return replace(tensor, name="", attrs=tuple((k, v) for k, v in tensor.attrs if k not in ("value", "alias")))
+    return form_of(region).names
 
 
 def are_neighbours(regions: tuple[Region, ...], program: tuple[Region, ...]) -> bool:

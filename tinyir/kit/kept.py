@@ -37,17 +37,26 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(name).unlink(missing_ok=True)
 
 
+def sealed(content: bytes) -> bytes:
+    """`content` with its sha256 in a comment on the last line."""
+    return content + f"\n# sha256 {sha256(content).hexdigest()}\n".encode()
+
+
+def unsealed(raw: bytes) -> bytes | None:
+    """What was sealed; None where that is damaged."""
+    seal = _SEAL.search(raw, max(0, len(raw) - 80))
+    content = raw[: seal.start()] if seal else b""
+    return content if seal and sha256(content).hexdigest().encode() == seal[1] else None
+
+
 def write_sealed(path: Path, content: bytes) -> None:
-    """Keep `content`, with its sha256 in a comment on the last line. As `write_atomically` otherwise."""
-    write_atomically(path, content + f"\n# sha256 {sha256(content).hexdigest()}\n".encode())
+    """Keep `content`, sealed. As `write_atomically` otherwise."""
+    write_atomically(path, sealed(content))
 
 
 def read_sealed(path: Path) -> bytes | None:
     """What `write_sealed` kept; None where there is nothing or it is damaged."""
     try:
-        raw = path.read_bytes()
+        return unsealed(path.read_bytes())
     except OSError:
         return None
-    seal = _SEAL.search(raw, max(0, len(raw) - 80))
-    content = raw[: seal.start()] if seal else b""
-    return content if seal and sha256(content).hexdigest().encode() == seal[1] else None

@@ -69,7 +69,7 @@ def read_stage(text: str) -> tuple[str, str] | None:
 
 def body_of(text: str, stage: str, version: str = VERSION) -> int:
     """The offset just past the header of a text of `stage`, whose language is of `version`. Raises Refused (E0003 no
-    header, E0004 other stage, E0005 newer version, E0016 one whose words had another meaning)."""
+    header, E0004 other stage, E0005 newer version, E0016 an older one)."""
     found = HEADER.match(text)
     if not found:
         first = text.split("\n", 1)[0][:60]

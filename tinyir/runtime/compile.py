@@ -1,7 +1,8 @@
 """CUDA text to cubin: nvcc where there is one, else the NVRTC library (of a CUDA toolkit or of the nvidia-cuda-nvrtc
 package).
 
-A cubin is kept under the sha256 of text, compiler and architecture, with the compiler's log beside it.
+A cubin is kept under the sha256 of text, compiler and architecture, with the compiler's log beside it. The kernels of a
+program are compiled one by one, side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
 from ..kit.span import span_of_line
 from .cache import built, key_of
+from .parts import Part, parts_of
 
 OPTIONS = ("-std=c++17", "-lineinfo")
 LOCATED = re.compile(r"kernel\.cu\((\d+)\)(?:: |:\d+: )error:? ?(.*)$", re.MULTILINE)
@@ -67,9 +70,42 @@ class CompilerFault(Exception):
     """The compiler refuses the text; `args[0]` is its log."""
 
 
-def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
-    """The cubin of an emitted text for `arch`. Raises Refused (E1715 no compiler, E1716 the compiler refuses the
-    text)."""
+def cubins_of(
+    text: str,
+    arch: str,
+    entries: Iterable[str] | None = None,
+    compiler: Compiler | None = None,
+    jobs: int | None = None,
+) -> dict[str, Cubin]:
+    """The cubin of each entry of an emitted text (default: of each kernel), compiled by itself (`parts`), so many at a
+    time (default: one a core of this process). Raises Refused with all faults (E1715 no compiler, E1716 the compiler
+    refuses a kernel)."""
+    chosen = compiler or find_compiler()
+    parts = parts_of(text, entries)
+
+    def compiled(part: Part) -> Cubin | Refused:
+        try:
+            return cubin_of(part.text, arch, chosen, part.lines, text)
+        except Refused as fault:
+            return fault
+
+    with ThreadPoolExecutor(min(jobs or cores(), max(1, len(parts)))) as threads:
+        found = list(threads.map(compiled, parts))
+    if faults := [one for one in found if isinstance(one, Refused)]:
+        raise Refused([d for fault in faults for d in fault.diags])
+    return {name: one for part, one in zip(parts, found) if isinstance(one, Cubin) for name in part.entries}
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cubin_of(
+    text: str, arch: str, compiler: Compiler | None = None, lines: Sequence[int] = (), whole: str | None = None
+) -> Cubin:
+    """The cubin of an emitted text for `arch`; where it is a part of a `whole` one, `lines` are the lines of that which
+    its own are. Raises Refused (E1715 no compiler, E1716 the compiler refuses the text)."""
     chosen = compiler or find_compiler()
     key = key_of([text, chosen.name, arch, *OPTIONS])
 
@@ -78,15 +114,15 @@ def cubin_of(text: str, arch: str, compiler: Compiler | None = None) -> Cubin:
         try:
             return chosen.compile_text(text, arch)
         except CompilerFault as fault:
-            raise Refused(_faults_of(text, fault.args[0], chosen.name)) from None
+            raise Refused(_faults_of(whole or text, fault.args[0], chosen.name, lines)) from None
 
     image = built("cubin", key, ".cubin", lambda out: out.write_bytes(compiled()[0]))
     log = built("cubin", key, ".log", lambda out: out.write_text(compiled()[1], encoding="utf-8"))
     return Cubin(image.read_bytes(), arch, chosen.name, log.read_text(encoding="utf-8"))
 
 
-def usage_of(cubin: Cubin) -> dict[str, Usage]:
-    """Each kernel's use of the machine, from the log."""
+def usage_of(*cubins: Cubin) -> dict[str, Usage]:
+    """Each kernel's use of the machine, from the logs."""
     return {
         found["kernel"]: Usage(
             int(found["registers"]),
@@ -95,6 +131,7 @@ def usage_of(cubin: Cubin) -> dict[str, Usage]:
             int(found["loads"]),
             int(found["shared"] or 0),
         )
+        for cubin in cubins
         for found in USAGE.finditer(cubin.log)
     }
 
@@ -205,11 +242,15 @@ def _must(result: int) -> None:
         raise CompilerFault(Phrase("nvrtc gave {result}", result=result))
 
 
-def _faults_of(text: str, log: str, compiler: str) -> list[Diag]:
-    located = LOCATED.findall(log)
+def _faults_of(text: str, log: str, compiler: str, lines: Sequence[int] = ()) -> list[Diag]:
+    located = [(int(line), fault) for line, fault in LOCATED.findall(log)]
     if not located:
         return [Diag("E1716", facts={"compiler": compiler, "fault": log.strip()[:400] or Phrase("it gave no reason")})]
     return [
-        Diag("E1716", facts={"compiler": compiler, "fault": fault}, span=span_of_line(text, int(line)))
+        Diag(
+            "E1716",
+            facts={"compiler": compiler, "fault": fault},
+            span=span_of_line(text, lines[min(line, len(lines)) - 1] if lines else line),
+        )
         for line, fault in located[:10]
     ]

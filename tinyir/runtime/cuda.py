@@ -13,7 +13,7 @@ import numpy as np
 
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Phrase
-from .compile import cubin_of
+from .compile import cubins_of
 from .device import Argument, Box, Buffer
 from .driver import DriverFault
 from .graph import Graph
@@ -52,13 +52,14 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
 
 class CudaDevice:
     """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release`
-    must be called. `overlaps`: launches that may start early do. Raises Refused (E1718 no GPU)."""
+    must be called. `overlaps`: launches that may start early do. `jobs` kernels are compiled side by side (default: one
+    a core). Raises Refused (E1718 no GPU)."""
 
     name = "cuda"
     is_packed = True
     can_replay = True
 
-    def __init__(self, ordinal: int = 0, overlaps: bool = True):
+    def __init__(self, ordinal: int = 0, overlaps: bool = True, jobs: int | None = None):
         fault = find_fault()
         if fault is not None:
             raise refuse("E1718", reason=fault)
@@ -66,6 +67,7 @@ class CudaDevice:
 
         self._driver = driver
         self.ordinal = ordinal
+        self.jobs = jobs
         if ordinal >= driver.Device.count():
             raise refuse(
                 "E1718",
@@ -90,8 +92,9 @@ class CudaDevice:
         self._memory: dict[int, Any] = {}
         self._functions: dict[str, Any] = {}
         self._formats: dict[str, str] = {}
-        self._mapped: MappedModule | None = None
-        self._image = b""
+        self._modules: list[Any] = []
+        self.images: dict[str, bytes] = {}  # of each kernel that is loaded
+        self._mapped: dict[bytes, MappedModule] = {}
         self._spare: list[tuple[int, Any]] = []  # (bytes, memory) that was lent and came back, the oldest first
         self._graphs: list[Graph] = []
         self._is_released = False  # what was lent may outlive that, and with it the context
@@ -112,12 +115,18 @@ class CudaDevice:
     def load(self, text: str, kernels: Mapping[str, int]) -> None:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not
         take it)."""
-        cubin = cubin_of(text, self.arch)
+        found = cubins_of(text, self.arch, kernels, jobs=self.jobs)
+        self.load_images({name: cubin.image for name, cubin in found.items()}, kernels)
+
+    def load_images(self, images: Mapping[str, bytes], kernels: Mapping[str, int]) -> None:
+        """Load kernels that are compiled for `arch`, one or several in an image; of each the most dynamic shared
+        memory, in bytes. Raises Refused (E1730 the driver does not take one)."""
         try:
-            self._module = self._driver.module_from_buffer(cubin.image)
-            self._functions = {name: self._module.get_function(name) for name in kernels}
+            modules = {image: self._driver.module_from_buffer(image) for image in dict.fromkeys(images.values())}
+            self._functions = {name: modules[images[name]].get_function(name) for name in kernels}
+            self._modules, self.images = [*modules.values()], {name: images[name] for name in kernels}
             self._formats.clear()
-            self._image, self._mapped = cubin.image, None
+            self._release_mapped()
             for name, shared in kernels.items():
                 if shared > STATIC_SHARED:
                     self._functions[name].set_attribute(
@@ -208,8 +217,10 @@ class CudaDevice:
         one may start while the one in front drains."""
         is_early = is_early and self.overlaps
         if is_early or any(isinstance(a, Box) for a in arguments):
-            self._mapped = self._mapped or MappedModule(self._image)
-            self._mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
+            image = self.images[kernel]
+            if image not in self._mapped:
+                self._mapped[image] = MappedModule(image)
+            self._mapped[image].enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
             return
         function = self._functions[kernel]
         form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)
@@ -239,8 +250,7 @@ class CudaDevice:
         try:
             for graph in self._graphs:
                 graph.release()
-            if self._mapped is not None:
-                self._mapped.release()
+            self._release_mapped()
             for memory in (*self._memory.values(), *(memory for _, memory in self._spare)):
                 memory.free()
         except (self._driver.Error, DriverFault):
@@ -249,9 +259,15 @@ class CudaDevice:
         self._spare.clear()
         self._memory.clear()
         self._functions.clear()
-        self._module = self.stream = None
+        self._modules.clear()
+        self.stream = None
         self._context.pop()
         self._is_released = True
+
+    def _release_mapped(self) -> None:
+        for module in self._mapped.values():
+            module.release()
+        self._mapped.clear()
 
     def _refusal(self, kernel: str, fault: Exception) -> Refused:
         return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])

@@ -4,10 +4,12 @@ CPU."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Union
 
 import numpy as np
+
+from ..kit.diag import Refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ Argument = Union[Buffer, Scalar, Box]  # noqa: UP007
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while
-    the one in front drains."""
+    the one in front drains. `name` is its own where its kernel has several launches."""
 
     kernel: str
     grid: tuple[int, ...]
@@ -60,6 +62,15 @@ class Bound:
     shared: int
     arguments: tuple[Argument, ...]
     is_early: bool = False
+    name: str = ""
+
+    def run_on(self, device: Device) -> None:
+        """Run it to its end. Raises Refused (E17xx), which names it."""
+        try:
+            device.launch(self.kernel, self.grid, self.block, self.shared, self.arguments)
+        except Refused as fault:
+            told = [replace(d, at=self.name) if self.name and d.at == self.kernel else d for d in fault.diags]
+            raise Refused(told, fault.file) from None
 
 
 class Device(Protocol):

@@ -8,6 +8,7 @@ not: there is nothing to write.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -60,6 +61,8 @@ class Program:
         ]
         self.made = tuple(launch for launch in made if not launch.is_once)
         self._once = tuple(launch for launch in made if launch.is_once)
+        self._maps = {m.name: m for m in module.maps}
+        self._launched = Counter(launch.entry for launch in self.chosen)
         self._spans = touched(module, self.made)
         self._own: list[Buffer] = []  # what this program allocated, to be freed with it
         self.buffers = self._allocate(dict(kept or {}))
@@ -101,7 +104,7 @@ class Program:
         if places == self._constants and not places.keys() & given.keys():
             return
         for b in (self._bind(launch, buffers) for launch in self._once):
-            self.device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
+            b.run_on(self.device)
         self._constants = places
 
     def _run_one_by_one(self, launches: tuple[Bound, ...]) -> None:
@@ -112,7 +115,7 @@ class Program:
                 self.device.forget(self.buffers[name])
         ends = {} if self.device.is_packed else {name: self._spans[name][1] for name in fresh if name in self._passing}
         for number, b in enumerate(launches):
-            self.device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
+            b.run_on(self.device)
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
 
@@ -196,8 +199,10 @@ class Program:
     def _bind(self, launch: manifest.Launch, buffers: Mapping[str, Buffer]) -> Bound:
         tensors: list[Argument] = [buffers[name] for name in launch.tensors]
         symbols = [Scalar(self.sizes[name], SYMBOL_BYTES) for name in launch.symbols]
-        maps = [self._box(m, buffers) for name in launch.maps for m in self.module.maps if m.name == name]
-        return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, (*tensors, *maps, *symbols))
+        maps = [self._box(self._maps[name], buffers) for name in launch.maps]
+        arguments = (*tensors, *maps, *symbols)
+        name = launch.name if self._launched[launch.entry] > 1 else ""
+        return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, arguments, name=name)
 
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types()[m.tensor]

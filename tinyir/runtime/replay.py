@@ -38,7 +38,7 @@ class Replays:
         found = self._set_of(given)
         if not self._is_tried:
             for b in found.launches:
-                self._device.launch(b.kernel, b.grid, b.block, b.shared, b.arguments)
+                b.run_on(self._device)
             self._is_tried = found.is_queued = True
             return
         with self._device.refusing(found.kernels):

@@ -31,7 +31,9 @@ MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 
 class Session:
     """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else
-    playback. `weights` are inputs that no call has to give. Raises Refused (E17xx)."""
+    playback. `weights` are inputs that no call has to give. `jobs`: kernels that are compiled at a time. `cubins` are
+    those of the text's entries, made for `arch`; where the GPU is another the text is compiled. Raises Refused
+    (E17xx)."""
 
     def __init__(
         self,
@@ -40,6 +42,9 @@ class Session:
         device: str = "auto",
         weights: Mapping[str, Any] | None = None,
         seed: int = 0,
+        jobs: int | None = None,
+        arch: str = "",
+        cubins: Mapping[str, bytes] | None = None,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.module = module
@@ -58,7 +63,7 @@ class Session:
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         if self.where != "cpu":
-            self._open(seed)
+            self._open(seed, jobs, cubins or {} if arch else {}, arch)
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one on the GPU that cannot
@@ -99,15 +104,25 @@ class Session:
         if getattr(self, "_device", None) is not None:
             self.close()
 
-    def _open(self, seed: int) -> None:
+    @property
+    def cubins(self) -> tuple[str, dict[str, bytes]]:
+        """What the loaded kernels were compiled for, and their cubins by entry; none where it runs on no GPU."""
+        device = self._device
+        return (device.arch, dict(device.images)) if isinstance(device, CudaDevice) else ("", {})
+
+    def _open(self, seed: int, jobs: int | None, cubins: Mapping[str, bytes], arch: str) -> None:
         if self.where == "sim":
             from ..sim.launch import SimDevice
 
             self._device = SimDevice(seed)
         else:
-            self._device = CudaDevice()
+            self._device = CudaDevice(jobs=jobs)
+        shared = shared_of(self.module.launches)
         try:
-            self._device.load(self.text, shared_of(self.module.launches))
+            if isinstance(self._device, CudaDevice) and arch == self._device.arch and cubins.keys() >= shared.keys():
+                self._device.load_images(cubins, shared)
+            else:
+                self._device.load(self.text, shared)
             self._fill_pool()
         except Refused:
             self.close()

@@ -11,7 +11,7 @@ from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..runtime.abi import stored
 from ..runtime.bench import measure
-from ..runtime.compile import Usage, cubin_of, find_compiler, usage_of
+from ..runtime.compile import Usage, cubins_of, find_compiler, usage_of
 from ..runtime.cuda import CudaDevice
 from ..runtime.program import Program, shared_of
 from .trial import Emitted
@@ -35,7 +35,7 @@ class GpuCard:
     def compile(self, text: str) -> Mapping[str, Usage]:
         """Compile a text for this GPU, or take it from the cache; what ptxas says of its kernels. Raises Refused
         (E1715, E1716)."""
-        return usage_of(cubin_of(text, self._device.arch))
+        return usage_of(*cubins_of(text, self._device.arch, jobs=1).values())
 
     def outputs(
         self, emitted: Emitted, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir import plan, region
-from ..ir.model import Shapes
+from ..ir.alike import Form, form_of
+from ..ir.model import Shapes, is_constant
+from ..ir.plan.rename import renamed
 from .alone import alone
 from .search import Found
 from .store import is_outdated, load_winner
@@ -45,32 +48,80 @@ def tune(
     tried: Tried,
 ) -> plan.Module:
     """The program with the winners of `listed`, which has candidates for each kernel; `tried` measures those of one.
-    The kernels share the time evenly. Raises Refused (E1591)."""
+    Launches that are the same but for names are one kernel, which is measured once. The kernels share the time evenly.
+    Raises Refused (E1591)."""
     until = time.monotonic() + seconds
-    plans: list[plan.Plan] = []
-    for left, (names, candidates) in zip(range(len(listed), 0, -1), listed.items()):
-        program = alone(planned.program, names, dict(sizes))
-        plans += tried(program, candidates, sizes_in(program), max(0.0, until - time.monotonic()) / left).plans
-    return replace(planned, plans=tuple(plans))
+    alike = _Alike(planned.program)
+    groups: dict[Hashable, list[Names]] = {}
+    for names, candidates in listed.items():
+        key = alike.key(names), tuple(alike.bare(one) for one in candidates)
+        groups.setdefault(key, []).append(names)
+    plans: dict[Names, Sequence[plan.Plan]] = {}
+    for left, (first, *others) in zip(range(len(groups), 0, -1), groups.values()):
+        program = alone(planned.program, first, dict(sizes))
+        found = tried(program, listed[first], sizes_in(program), max(0.0, until - time.monotonic()) / left).plans
+        plans |= {first: found, **{names: [alike.said_of(names, one) for one in found] for names in others}}
+    return replace(planned, plans=tuple(one for names in listed for one in plans[names]))
 
 
 def with_winners(
     planned: plan.Module, sizes: Mapping[str, int], device: str, compiler: str
 ) -> tuple[plan.Module, list[plan.Plan], list[plan.Plan]]:
-    """The program with the plans that won before at these sizes; which those are (the first of each kernel); and the
-    plans whose winners were kept by a version that took other fields."""
+    """The program with the plans that won before at these sizes, for the launch itself or for one that is the same but
+    for names; which those are (the first of each kernel); and the plans whose winners were kept by a version that took
+    other fields."""
     winners: list[plan.Plan] = []
     outdated: list[plan.Plan] = []
+    alike = _Alike(planned.program)
+    kernels = kernels_of(planned)
+    groups: dict[Hashable, list[Names]] = {}
+    for names in kernels:
+        groups.setdefault(alike.key(names), []).append(names)
+
+    @functools.cache
+    def kept(names: Names) -> tuple[plan.Plan, ...]:
+        return load_winner(alone(planned.program, names, dict(sizes)), device, compiler)
+
+    @functools.cache
+    def kept_of(key: Hashable) -> tuple[plan.Plan, ...]:
+        return next((found for names in groups[key] if (found := kept(names))), ())
 
     def chosen() -> Iterator[plan.Plan]:
-        for names, plans in kernels_of(planned).items():
-            place = alone(planned.program, names, dict(sizes)), device, compiler
-            won = load_winner(*place)
+        for names, plans in kernels.items():
+            won = kept(names) or tuple(alike.said_of(names, one) for one in kept_of(alike.key(names)))
             winners.extend(won[:1])
+            place = alone(planned.program, names, dict(sizes)), device, compiler
             outdated.extend(plans[:1] if not won and is_outdated(*place) else ())
             yield from won or plans
 
     return replace(planned, plans=tuple(chosen())), winners, outdated
+
+
+class _Alike:
+    """Launches of a program that are the same but for names, and the plans of one said of another."""
+
+    def __init__(self, program: region.Module):
+        self._regions = {one.name: one for one in program.program.regions}
+        self._constants = {t.name for t in program.model.inputs if is_constant(t)}
+
+    def key(self, names: Names) -> Hashable:
+        """What such launches have in common: the form of their regions, and which tensors are constants."""
+        form = self._form(names)
+        return form.shape, tuple(name in self._constants for name in form.tensors)
+
+    def bare(self, one: plan.Plan) -> plan.Plan:
+        """A plan with numbers for names."""
+        numbers = ({name: str(at) for at, name in enumerate(names)} for names in self._form(one.regions).names)
+        return renamed(one, (), *numbers)
+
+    def said_of(self, names: Names, one: plan.Plan) -> plan.Plan:
+        """The plan of a launch in the names of another."""
+        return renamed(
+            one, names, *(dict(zip(a, b)) for a, b in zip(self._form(one.regions).names, self._form(names).names))
+        )
+
+    def _form(self, names: Names) -> Form:
+        return form_of(*(self._regions[name] for name in names))
 
 
 def sizes_in(program: region.Module) -> dict[str, int]:

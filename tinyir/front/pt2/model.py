@@ -22,6 +22,7 @@ from ..program.program import Program
 from ..program.terms import MAX_KNOWN, Term, known
 from .archive import Archive, Stored, dtype_of, following
 from .call import Call
+from .nodes import functional, is_size, module_of, named_by, names_in, only_checks, word_of
 from .sizes import size_of
 from .table import ATEN_OPS, FOLDS
 
@@ -29,7 +30,6 @@ Words = Mapping[str, Sequence[str]]
 FAULTY = object()
 MAX_NODES = 50_000
 SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a weight that is written into the text itself
-EFFECTS = ("_assert_", "sym_constrain_", "_check")  # nodes that only check, and give nothing
 # What these give may share the memory of their operand.
 VIEWS = frozenset(
     """view.default reshape.default _unsafe_view.default flatten.using_ints unflatten.int squeeze.default squeeze.dim
@@ -185,7 +185,7 @@ class _Graph:
         found: dict[str, int] = {}
         for number, node in enumerate(self.graph["nodes"]):
             for argument in node["inputs"]:
-                found.update(dict.fromkeys(_names_in(argument["arg"]), number))
+                found.update(dict.fromkeys(names_in(argument["arg"]), number))
         return found | dict.fromkeys(self.outputs, len(self.graph["nodes"]))
 
     # --- the program
@@ -201,11 +201,11 @@ class _Graph:
             if node["target"] not in unsupported:
                 self._try(
                     node["name"] or node["target"],
-                    _named(node["outputs"]),
+                    named_by(node["outputs"]),
                     lambda node=node, number=number: self._node(node, number),
                 )
             else:
-                self.values.update((name, FAULTY) for name in _named(node["outputs"]))
+                self.values.update((name, FAULTY) for name in named_by(node["outputs"]))
         for name in self.outputs:
             self._try(name, [], lambda name=name: self._output(name))
         if unsupported:
@@ -260,26 +260,26 @@ class _Graph:
         found: dict[str, list[str]] = {}
         for node in self.graph["nodes"]:
             if not self._is_known(node):
-                at, module = node["name"] or Phrase("a node"), _module_of(node)
+                at, module = node["name"] or Phrase("a node"), module_of(node)
                 at = Phrase("{node} of {module}", node=at, module=module) if module else at
                 found.setdefault(node["target"], []).append(at)
         return {
             op: Phrase(
                 "{op} ({nodes})",
-                op=_word(op),
+                op=word_of(op),
                 nodes=Listing([*at[:MOST_NAMED], "..."] if len(at) > MOST_NAMED else at),
             )
             for op, at in found.items()
         }
 
     def _is_known(self, node: Any) -> bool:
-        word = _functional(_word(node["target"]))
-        return word in ATEN_OPS or _only_checks(word) or bool(node["outputs"]) and all(map(_is_size, node["outputs"]))
+        word = functional(word_of(node["target"]))
+        return word in ATEN_OPS or only_checks(word) or bool(node["outputs"]) and all(map(is_size, node["outputs"]))
 
     def _node(self, node: Any, number: int) -> None:
-        stated, outputs = _word(node["target"]), _named(node["outputs"])
-        word = _functional(stated)
-        if _only_checks(word) or all(map(_is_size, node["outputs"])):
+        stated, outputs = word_of(node["target"]), named_by(node["outputs"])
+        word = functional(stated)
+        if only_checks(word) or all(map(is_size, node["outputs"])):
             return
         args = {a["name"]: self._argument(a["arg"]) for a in node["inputs"]}
         if any(a is FAULTY or isinstance(a, list) and FAULTY in a for a in args.values()):
@@ -287,7 +287,7 @@ class _Graph:
             return
         types = [self._type_of(name, self.given) for name in outputs]
         name = bare(node["name"] or outputs[0])
-        written = _names_in(node["inputs"][0]["arg"])[0] if word != stated else ""
+        written = names_in(node["inputs"][0]["arg"])[0] if word != stated else ""
         if written:
             self._check_written(stated, written, number)
         call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
@@ -301,7 +301,7 @@ class _Graph:
             self.tensor[outputs[0]] = self.tensor.get(written, written)
             self.values.update(dict.fromkeys(self._same_as(written), self.values[outputs[0]]))
         if written or word in VIEWS:
-            first = _names_in(node["inputs"][0]["arg"])[0]
+            first = names_in(node["inputs"][0]["arg"])[0]
             self.memory.update(dict.fromkeys(outputs, self.memory.get(first, first)))
 
     def _check_written(self, op: str, name: str, number: int) -> None:
@@ -427,63 +427,6 @@ def _folded(call: Call) -> Term | None:
     except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as fault:
         raise call.fault(str(fault).split("\n", 1)[0][:120]) from None
     return None if found is None else known(found, call.dtype)
-
-
-def _names_in(arg: Any) -> list[str]:
-    """The values that an argument names."""
-    ((kind, value),) = arg.items()
-    if kind == "as_tensor":
-        return [value["name"]]
-    if kind == "as_tensors":
-        return [v["name"] for v in value]
-    if kind == "as_optional_tensors":
-        return [v["as_tensor"]["name"] for v in value if "as_tensor" in v]
-    if kind == "as_optional_tensor":
-        return [value["as_tensor"]["name"]] if "as_tensor" in value else []
-    return []
-
-
-def _named(outputs: Any) -> list[str]:
-    """The tensors that a node gives, in order."""
-    found: list[str] = []
-    for output in outputs:
-        ((kind, value),) = output.items()
-        if kind == "as_tensor":
-            found.append(value["name"])
-        elif kind == "as_tensors":
-            found += [v["name"] for v in value]
-        elif not _is_size(output) and kind != "as_none":
-            raise refuse(
-                "E0126", type=Phrase("a result of kind {replace}", replace=kind.removeprefix("as_").replace("_", " "))
-            )
-    return found
-
-
-def _is_size(output: Any) -> bool:
-    return next(iter(output)) in ("as_sym_int", "as_sym_bool", "as_sym_float", "as_int", "as_bool")
-
-
-def _only_checks(word: str) -> bool:
-    return word.startswith(EFFECTS)
-
-
-def _word(target: str) -> str:
-    """An op as the table has it: `mm.default` of `torch.ops.aten.mm.default`, others with their namespace."""
-    return target.removeprefix("torch.ops.").removeprefix("aten.")
-
-
-def _functional(word: str) -> str:
-    """An op that writes to its operand as the one that gives what it writes: `relu_.default` as `relu.default`."""
-    name, dot, overload = word.partition(".")
-    plain = f"{name[:-1]}{dot}{overload}"
-    return plain if name.endswith("_") and not name.endswith("__") and plain in ATEN_OPS else word
-
-
-def _module_of(node: Any) -> str:
-    """The module that a node comes from, for messages."""
-    stack = (node.get("metadata") or {}).get("nn_module_stack", "")
-    path = stack.rpartition(";")[2].split(",")
-    return path[1] if len(path) > 2 else ""
 
 
 def _number_of(value: Any) -> Any:

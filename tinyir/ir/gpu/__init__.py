@@ -1,5 +1,5 @@
-"""GPU dialect: what each thread does, in order. The plan text, then one `kernel` a launch (spec section 11; seed 001
-section 9).
+"""GPU dialect: what each thread does, in order. The plan text, then a `kernel` for each launch (spec section 11; seed
+001 section 9), or a `launch` where the kernel is one that came before, with other tensors.
 
     kernel gemm : sm90 grid [ceil(N/128), ceil(M/128)] block [16, 16]
       shared a : fp32[16, 128]
@@ -25,6 +25,7 @@ one statement makes it, a `wait` takes it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...kit.diag import Diag
@@ -33,23 +34,28 @@ from .. import plan as plan_text
 from .. import region as region_text
 from ..model import show_name
 from ..region import Tensor, tensor_of
-from .nodes import Kernel
-from .printer import show_kernel, show_statement
-from .reader import kernels_of
+from .nodes import Kernel, Launch
+from .printer import show_kernel, show_launch, show_statement
+from .reader import launches_of
 
 STAGE = "gpu"
-VERSION = "1.1"  # 1.1: it holds plans, whose language is of this version
+VERSION = "1.2"  # 1.1: it holds plans, whose language is of that version; 1.2: a kernel has several launches
 GRAMMAR = Grammar("gpu", "gpu_text")
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A gpu text: the plan module, the kernels in the order in which they are launched, and the buffers that they have
-    beside the program's."""
+    """A gpu text: the plan module, the launches in their order, each a kernel or one more launch of a kernel that comes
+    before it, and the buffers that they have beside the program's."""
 
     plans: plan_text.Module
-    kernels: tuple[Kernel, ...]
+    launches: tuple[Kernel | Launch, ...]
     buffers: tuple[Tensor, ...] = ()
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels, in the order of their first launches."""
+        return tuple(one for one in self.launches if isinstance(one, Kernel))
 
 
 def parse(text: str) -> Module:
@@ -60,24 +66,30 @@ def parse(text: str) -> Module:
         region_text.program_of(program, text), plan_text.plans_of([t for t in rest if t.data == "plan"], text)
     )
     buffers = tuple(tensor_of(t.children, text) for t in rest if t.data == "workspace")
-    return Module(plans, kernels_of([t for t in rest if t.data == "kernel"], plans, buffers, text), buffers)
+    launches = launches_of([t for t in rest if t.data in ("kernel", "launch")], plans, buffers, text)
+    return Module(plans, launches, buffers)
 
 
 def show(module: Module) -> str:
     """The canonical text of a module."""
     buffers = "".join(f"\nworkspace {show_name(b.name)} : {b.type}\n" for b in module.buffers)
     return (
-        header(STAGE, VERSION)
-        + "\n"
-        + plan_text.show_plans(module.plans)
-        + buffers
-        + "".join("\n" + show_kernel(k) for k in module.kernels)
+        header(STAGE, VERSION) + "\n" + plan_text.show_plans(module.plans) + buffers + "".join(_show_launches(module))
     )
+
+
+def _show_launches(module: Module) -> Iterator[str]:
+    """Kernels with an empty line before each, as before the first of several further launches."""
+    before: Kernel | Launch | None = None
+    for one in module.launches:
+        yield "" if isinstance(one, Launch) and isinstance(before, Launch) else "\n"
+        yield show_kernel(one) if isinstance(one, Kernel) else show_launch(one)
+        before = one
 
 
 def check(module: Module) -> list[Diag]:
     """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
-    `replay`, `replay_products` and `writes`:
+    `launches`, `replay`, `replay_products` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -107,7 +119,9 @@ def check(module: Module) -> list[Diag]:
     16. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
     17. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
         where nothing else is wrong)                                                                    (E1619)
-    18. numbers of rows are those of a product's rows, their parts are folded before they are read, and
+    18. what is launched once more is launched for regions that are the same but for names, with tensors in
+        the places of tensors like them, and so is what serves it (`ir.gpu.launches`)                    (E1683)
+    19. numbers of rows are those of a product's rows, their parts are folded before they are read, and
         operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
     """
     from .verify import check_kernels
@@ -116,4 +130,4 @@ def check(module: Module) -> list[Diag]:
     return [*plan_text.check(module.plans), *check_kernels(module)] or [*check_writes(module)]
 
 
-__all__ = ["Kernel", "Module", "check", "parse", "show", "show_kernel", "show_statement"]
+__all__ = ["Kernel", "Launch", "Module", "check", "parse", "show", "show_kernel", "show_statement"]

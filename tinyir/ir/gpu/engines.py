@@ -66,8 +66,8 @@ class Drain:
 @dataclass(frozen=True, slots=True)
 class TmaLoad:
     """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros
-    outside it, box by box. With `multicast` the CTAs of the cluster fetch equal shares of the boxes, and each box goes
-    to all of them."""
+    outside it, box by box. A box that has rows along several dims has all rows of the tile. With `multicast` the CTAs
+    of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
 
     token: str
     to: Place

@@ -26,7 +26,9 @@ from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Listing, Phrase
+from ..body import show_body, substitute
 from ..expr import ONE, ZERO, Expr
+from ..traits import axes_of
 from . import nodes
 from .extremes import EXTREMES, as_name
 from .nodes import Kernel, Place, Statement
@@ -210,7 +212,7 @@ def _joined(loop: tuple[Expr, Expr, Expr], count: int) -> tuple[Expr, Expr, Expr
 
 
 def _spelled_out(e: Expr, v: Visit) -> Expr:
-    """The expression with the values of `let` for their names, and of `least` and `most` what they are of."""
+    """The expression with the values of `let` for their names, and of `least`, `most` and `choose` what they are of."""
     while given := {name: found for name in e.names() if (found := _value(name, v)) is not None}:
         e = e.substitute(given)
     return e
@@ -220,6 +222,9 @@ def _value(name: str, v: Visit) -> Expr | None:
     made = v.names.get(name)
     if isinstance(made, EXTREMES):
         return as_name(made, tuple(_spelled_out(e, v) for e in made.of))
+    if isinstance(made, nodes.Choose):
+        known = {n: _spelled_out(Expr.of(n), v) for n in axes_of(made.value)}
+        return Expr.of(f"place {show_body(substitute(made.value, known))} below {_spelled_out(made.extent, v)}")
     return made.value if isinstance(made, nodes.Let) else None
 
 

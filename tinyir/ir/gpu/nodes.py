@@ -291,11 +291,11 @@ PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: one launch. `regions` are those that it
-    computes; grid and block count from x on. `regs 128` holds the compiler to so many registers a thread (0: to what
-    the block size allows). `kernel gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before or after it,
-    as they stand in the text; `for gemm.2 once` before the first of its launches alone, since it reads nothing but
-    constants of the model."""
+    """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: a kernel and its first launch. `regions` are
+    those that it computes; grid and block count from x on. `regs 128` holds the compiler to so many registers a thread
+    (0: to what the block size allows). `kernel gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before
+    or after it, as they stand in the text; `for gemm.2 once` before the first of its launches alone, since it reads
+    nothing but constants of the model."""
 
     name: str
     regions: tuple[str, ...]
@@ -316,3 +316,23 @@ class Kernel:
         for size in self.block:
             total *= size
         return total
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """`launch fc2 as fc1 with X = H, W1 = W2, H = Y`: one more launch of the kernel fc1, for a region that is the same
+    but for names. `passed` gives for each tensor of the kernel that is another one here the tensor in its place. What
+    `of`, `for` and `once` say is said of this launch, as a kernel says it of its own."""
+
+    name: str
+    regions: tuple[str, ...]
+    kernel: str
+    passed: tuple[tuple[str, str], ...]
+    serves: str = ""
+    is_once: bool = False
+    span: Span | None = place_in_text()
+
+
+def kernel_named(launch: Kernel | Launch) -> str:
+    """The name of the kernel that is launched: a kernel is launched itself where it stands."""
+    return launch.kernel if isinstance(launch, Launch) else launch.name

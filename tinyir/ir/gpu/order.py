@@ -8,8 +8,9 @@ from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
-from ..body import Read
+from ..body import Read, walk
 from ..expr import Bound, Expr
+from ..traits import axes_of
 from . import nodes
 from .across import ACROSS
 from .extremes import EXTREMES
@@ -138,7 +139,10 @@ def _varies(name: str, v: Visit, same: frozenset[str]) -> bool:
         return any(_varies(n, v, same) for e in (made.low, made.high, made.step) for n in e.names() if n != name)
     if isinstance(made, EXTREMES):
         return any(_varies(n, v, same) for e in made.of for n in e.names() if n != name)
-    return isinstance(made, (nodes.Each, nodes.Choose))
+    if isinstance(made, nodes.Choose):  # the same place of the same memory is the same number
+        is_own = any(isinstance(n, Read) and n.tensor in v.arrays for n in walk(made.value))
+        return is_own or any(_varies(n, v, same) for n in axes_of(made.value) if n != name)
+    return isinstance(made, nodes.Each)
 
 
 # --- tokens

@@ -9,19 +9,30 @@ from ..body import show_body
 from ..expr import ONE, show_guard
 from ..model import show_name
 from . import nodes
-from .nodes import Axes, Kernel, Lets, Place, Statement
+from .nodes import Axes, Kernel, Launch, Lets, Place, Statement
 
 
 def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
-    regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
-    regions += f" for {show_name(kernel.serves)}{' once' if kernel.is_once else ''}" if kernel.serves else ""
     head = (
-        f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block "
+        f"kernel {_named(kernel)} : {kernel.arch} grid {_list(kernel.grid)} block "
         f"{_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
     )
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
+
+
+def show_launch(launch: Launch) -> str:
+    """The line of one more launch of a kernel, with its line break."""
+    passed = ", ".join(f"{show_name(tensor)} = {show_name(own)}" for tensor, own in launch.passed)
+    return f"launch {_named(launch)} as {show_name(launch.kernel)} with {passed}\n"
+
+
+def _named(launch: Kernel | Launch) -> str:
+    """The name of a launch, its regions where they are not of that name, and the launch that it serves."""
+    regions = "" if launch.regions == (launch.name,) else f" of {', '.join(map(show_name, launch.regions))}"
+    serves = f" for {show_name(launch.serves)}{' once' if launch.is_once else ''}" if launch.serves else ""
+    return f"{show_name(launch.name)}{regions}{serves}"
 
 
 def _lines(body: Iterable[Statement], indent: str) -> Iterable[str]:

@@ -18,20 +18,22 @@ from ..read_body import Names, body_from
 from ..region import Tensor
 from ..types import DType
 from . import nodes
-from .nodes import Axes, Guard, Kernel, Place, Statement
+from .nodes import Axes, Guard, Kernel, Launch, Place, Statement
 
 _BLOCKS = ("for", "if", "else", "role", "each")
 
 
-def kernels_of(trees: list[Any], plans: PlanModule, buffers: tuple[Tensor, ...], whole: str) -> tuple[Kernel, ...]:
-    """The Kernels of trees of rule `kernel`; `plans` and `buffers` give the tensors. All faults in one Refused (E0101,
-    E02xx, E1002, E1601)."""
+def launches_of(
+    trees: list[Any], plans: PlanModule, buffers: tuple[Tensor, ...], whole: str
+) -> tuple[Kernel | Launch, ...]:
+    """The Kernels and Launches of trees of rules `kernel` and `launch`; `plans` and `buffers` give the tensors. All
+    faults in one Refused (E0101, E02xx, E1002, E1601)."""
     dtypes = {t.name: t.type.dtype for t in plans.program.model.inputs + plans.program.model.outputs}
     dtypes.update((b.name, b.type.dtype) for b in (*plans.program.program.buffers, *buffers))
     kernels, faults = [], []
     for tree in trees:
         try:
-            kernels.append(_kernel_of(tree, dtypes, whole))
+            kernels.append(_launch_of(tree) if tree.data == "launch" else _kernel_of(tree, dtypes, whole))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -48,17 +50,37 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         raise Refused(reader.faults)
     return Kernel(
         name,
-        tuple(_name(n) for n in regions.children) if regions is not None else (name,),
+        _regions(regions, name),
         str(arch),
         _exprs(grid),
         _ints(block, name),
         body,
         _ints(cluster, name),
         int(regs or 0),
-        _name(serves.children[0]) if serves is not None else "",
-        serves is not None and serves.children[1] is not None,
+        *_serves(serves),
         span=token_span(name_tree.children[0]),
     )
+
+
+def _launch_of(tree: Any) -> Launch:
+    name_tree, regions, serves, kernel, *passed = tree.children
+    name = _name(name_tree)
+    return Launch(
+        name,
+        _regions(regions, name),
+        _name(kernel),
+        tuple((_name(tensor), _name(own)) for tensor, own in (p.children for p in passed)),
+        *_serves(serves),
+        span=token_span(name_tree.children[0]),
+    )
+
+
+def _regions(tree: Any, name: str) -> tuple[str, ...]:
+    return tuple(_name(n) for n in tree.children) if tree is not None else (name,)
+
+
+def _serves(tree: Any) -> tuple[str, bool]:
+    return (_name(tree.children[0]), tree.children[1] is not None) if tree is not None else ("", False)
 
 
 class _Line:
@@ -449,4 +471,4 @@ def _line_span(tree: Any, whole: str) -> Span:
     return Span(meta.start_pos, meta.start_pos + len(line.split("#", 1)[0].rstrip()), meta.line, meta.column)
 
 
-__all__ = ["kernels_of"]
+__all__ = ["launches_of"]

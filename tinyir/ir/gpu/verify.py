@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from .early import check_early
 from .extremes import EXTREMES
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
+from .launches import check_launches
 from .nodes import Kernel
 from .order import ORDER_CHECKS
 from .picks import check_picks
@@ -36,8 +38,9 @@ from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of,
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 16 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further."""
-    diags = [*_check_regions(module)]
+    """Invariants 2 to 16 and 18 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further; a
+    further launch of it is only compared with it."""
+    diags = [*_check_regions(module), *check_launches(module)]
     for kernel in module.kernels:
         heads = [*_check_head(kernel, module)]
         diags += heads
@@ -60,7 +63,7 @@ def check_kernels(module: Any) -> list[Diag]:
 
 
 def _check_regions(module: Any) -> Iterator[Diag]:
-    computed = {name for k in module.kernels if not k.serves for name in k.regions}
+    computed = {name for one in module.launches if not one.serves for name in one.regions}
     for region in module.plans.program.program.regions:
         if region.name not in computed:
             yield Diag("E1604", region.name, {"region": region.name}, region.span)
@@ -382,6 +385,9 @@ def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, s
     tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
     if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
         sides = [e.constant for e in mapped.box if e.constant != 1]
+        if len(sides) > len(tile.type.shape) and None not in sides and isinstance(s, nodes.TmaLoad):
+            *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
+            sides = [math.prod(rows), columns] if tile.type.shape[0] == Expr.of(math.prod(rows)) else sides
         shape = [e.constant for e in tile.type.shape][-len(sides) :]
         if len(sides) != len(shape) or any(
             not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side

@@ -43,6 +43,6 @@ a weight of 0 is unspecified if it is no number.
 """
 
 from .masks import masks_of, tile_is_touched
-from .match import WIDEST, Streaming, streaming_of, two_regions
+from .match import LONE_ROW, WIDEST, Streaming, streaming_of, two_regions
 
-__all__ = ["WIDEST", "Streaming", "masks_of", "streaming_of", "tile_is_touched", "two_regions"]
+__all__ = ["LONE_ROW", "WIDEST", "Streaming", "masks_of", "streaming_of", "tile_is_touched", "two_regions"]

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...ir.accumulate import literal
 from ...ir.body import Axis, Binary, Body, Gather, Reduce, Ref, Scan, Scatter, Unary, walk
+from ...ir.expr import ONE
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
@@ -20,13 +21,15 @@ from .second import clear_of, inlined, rows_read, second_of
 from .weights import Exponent, No, Path, exponent_of, in_dtype, is_positive, path_of
 
 WIDEST = 256  # elements of a row of either operand that a CTA keeps
+LONE_ROW = Phrase("no rows that meet the same columns")
 EXTRA = ("max", "min", "sum")  # of a row, beside the maximum and the sum of weights
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
     """What the kernel is made of. `row` are the rows of X that a CTA shares among its threads, `column` the axis n,
-    `outer` the other axes of the first region; `width` are the axes e of the second. `element`, `top`, `total` and
+    `outer` the other axes of the first region, of which `group` meets the same columns as the row does; `width` are
+    the axes e of the second. `element`, `top`, `total` and
     `scores` are values of the first region, `output` the sum of the second. `weight` is E; `norm` is `fdiv` or `mul`,
     by `norm_by`, or empty. `meets` gives for each axis of the second region that P has the axis of the first.
 
@@ -36,7 +39,7 @@ class Streaming:
     both of that value and None for E itself. `zero` is the condition under which a row gives 0, `folds` are other
     folds of the row, `writes` the first region's writes of numbers of a row, and `rows` gives the values of the
     second region that are numbers of a row of the first. `first` and `second` are the regions with all of these
-    values named."""
+    values named. A row axis of one point may be one that the second region has not."""
 
     kind: ClassVar[str] = "contraction"
     row: Axis
@@ -70,11 +73,17 @@ class Streaming:
     rows: tuple[tuple[str, Body], ...]
     first: Region
     second: Region
+    group: Axis | None = None
 
     @property
     def groups(self) -> tuple[tuple[Axis, ...], ...]:
         """The axes that each number of the tile cuts."""
         return ((self.row,), (self.column,), self.depth)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether data choose which keys or values there are: pages of a cache."""
+        return any(isinstance(n, Gather) for factor in (self.query, self.key, self.value) for n in walk(factor))
 
     @property
     def access(self) -> int:
@@ -110,7 +119,9 @@ class _Matcher:
                 raise No(Phrase("a {name} beside the folds", name=type(node).__name__.lower()))
             if isinstance(node, Ref) and node.index is not None:
                 raise No(Phrase("a value at another point of the row"))
-        if any(isinstance(n, Gather) for body in bodies_of(second) for n in walk(body)):
+        chosen = [n for body in bodies_of(second) for n in walk(body) if isinstance(n, Gather)]
+        summed = [n for let in second.lets if isinstance(let.expr, Reduce) for n in walk(let.expr.body)]
+        if len(chosen) != sum(isinstance(n, Gather) for n in summed):
             raise No(Phrase("a place that data choose after the second product"))
         self.first = first = widened(first)
         self.second, self.numbers = second, Numbering(first)
@@ -134,7 +145,7 @@ class _Matcher:
         rows, second = rows_read(self.first, self.second, item)
         output, value, meets = second_of(self.first, second, item, self.column)
         there = dict(meets)
-        row, outer = self._split(query, key, {there[n] for n in axes_of(value) if n in there})
+        row, outer, group = self._split(query, key, {there[n] for n in axes_of(value) if n in there})
         met = frozenset(n for n, axis in meets if axis != self.column)
         second = clear_of(second, frozenset(a.name for a in (row, *outer)), met)
         output, value, meets = second_of(self.first, second, item, self.column)
@@ -183,6 +194,7 @@ class _Matcher:
             rows=rows,
             first=names.region,
             second=second,
+            group=group,
         )
 
     # --- the folds
@@ -219,7 +231,7 @@ class _Matcher:
         fold = self.fold_of[self.scores]
         if not isinstance(fold.body, Binary) or fold.body.op != "mul":
             raise No(Phrase("%{scores} is not a sum of products", scores=self.scores))
-        left, right = (inlined(self.first, factor) for factor in (fold.body.left, fold.body.right))
+        left, right = (inlined(self.first, factor, may_choose=True) for factor in (fold.body.left, fold.body.right))
         if self.column in axes_of(left):
             left, right = right, left
         if self.column in axes_of(left) or self.column not in axes_of(right):
@@ -231,13 +243,15 @@ class _Matcher:
             raise No(Phrase("%{scores} sums along an axis that one factor does not have", scores=self.scores))
         return left, right
 
-    def _split(self, query: Body, key: Body, of_value: set[str]) -> tuple[Axis, tuple[Axis, ...]]:
-        """The axis whose points a CTA keeps as its rows: they meet the same keys and values. And the other axes."""
-        others = axes_of(key) | of_value | {self.column}
-        shared = [a for a in self.first.iters if a.name in axes_of(query) and a.name not in others]
+    def _split(self, query: Body, key: Body, of_value: set[str]) -> tuple[Axis, tuple[Axis, ...], Axis | None]:
+        """The axis whose points a CTA keeps as its rows: they meet the same keys and values, or it has one point. The
+        other axes, and one of these that meets the same too."""
+        others, own = axes_of(key) | of_value | {self.column}, axes_of(query)
+        shared = [a for a in self.first.iters if a.name not in others and (a.name in own or a.size == ONE)]
         if not shared:
-            raise No(Phrase("no rows that meet the same columns"))
-        return shared[-1], tuple(a for a in self.first.iters if a.name not in (shared[-1].name, self.column))
+            raise No(LONE_ROW)
+        outer = tuple(a for a in self.first.iters if a.name not in (shared[-1].name, self.column))
+        return shared[-1], outer, shared[-2] if len(shared) > 1 else None
 
     # --- the weights
 
@@ -340,4 +354,4 @@ class _Matcher:
             raise No(Phrase("a guard against NaN of something else than the weights over their sum"))
 
 
-__all__ = ["WIDEST", "Streaming", "streaming_of", "two_regions"]
+__all__ = ["LONE_ROW", "WIDEST", "Streaming", "streaming_of", "two_regions"]

@@ -7,6 +7,7 @@ import itertools
 from dataclasses import replace
 
 from ...ir.body import Binary, Body, BroadcastInDim, Gather, Read, Reduce, Ref, Unary, rebuild, substitute, walk
+from ...ir.expr import ONE, ZERO
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import bodies_of
 from ...kit.phrase import Phrase
@@ -14,17 +15,18 @@ from ..parts.point import free_axes
 from .weights import No
 
 
-def inlined(region: Region, body: Body) -> Body:
-    """A factor of a contraction with its values written out. Raises No where one is a fold or chosen by data."""
+def inlined(region: Region, body: Body, may_choose: bool = False) -> Body:
+    """A factor of a contraction with its values written out. Raises No where one is a fold, or chosen by data where
+    these may not."""
     if isinstance(body, Ref):
-        return inlined(region, region.let(body.name).expr)
+        return inlined(region, region.let(body.name).expr, may_choose)
     if isinstance(body, BroadcastInDim):
         axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
         if free_axes(region, body.x) == tuple(axes[d] for d in body.dims):
-            return inlined(region, body.x)
-    if isinstance(body, (Reduce, Gather)):
+            return inlined(region, body.x, may_choose)
+    if isinstance(body, Reduce if may_choose else (Reduce, Gather)):
         raise No(Phrase("a {name} in a factor of a contraction", name=type(body).__name__.lower()))
-    return rebuild(body, functools.partial(inlined, region))
+    return rebuild(body, functools.partial(inlined, region, may_choose=may_choose))
 
 
 def second_of(
@@ -42,7 +44,7 @@ def second_of(
     fold = folds[0].expr
     if len(fold.axes) != 1 or fold.axes[0].size is None or not isinstance(fold.body, Binary) or fold.body.op != "mul":
         raise No(Phrase("a reader that is not a sum of products along one axis"))
-    sides = [inlined(second, side) for side in (fold.body.left, fold.body.right)]
+    sides = [inlined(second, side, may_choose=True) for side in (fold.body.left, fold.body.right)]
     for weights, value in (sides, sides[::-1]):  # noqa: B007
         read = weights.x if isinstance(weights, Unary) and weights.op == "cast" else weights
         if isinstance(read, Read) and read.tensor == handed.output:
@@ -52,7 +54,10 @@ def second_of(
     if sum(isinstance(n, Read) and n.tensor == handed.output for body in bodies_of(second) for n in walk(body)) != 1:
         raise No(Phrase("more than one read of {output}", output=handed.output))
     meets: list[tuple[str, str]] = []
+    single = {a.name for a in first.iters if a.size == ONE}
     for written, there in zip(handed.index, read.index):
+        if written.name in single and there == ZERO:
+            continue
         if written.constant is not None and written != there or written.constant is None and there.name is None:
             raise No(Phrase("{output} is not read point by point", output=handed.output))
         if written.constant is None:

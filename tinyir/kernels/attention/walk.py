@@ -55,9 +55,11 @@ def sides_of(masks: Iterable[Bound], row: str, column: str, rows: int, first: Ex
 class Walk:
     """The walk over blocks of columns. `setup` names its ends; block t of 0..`steps` begins at column `start(t)`. Block
     0 is cut, then those of 1..`cut`, those of `cut`..`whole` are whole, those of `whole`..`steps` cut. `is_whole`: no
-    block is cut. `may_pass_end`: a block may begin beyond the last column."""
+    block is cut. `may_pass_end`: a block may begin beyond the last column. No column from `end` on is touched; where
+    that is no column at all one block is walked all the same."""
 
     setup: tuple[Statement, ...]
+    end: Expr
     last: Expr
     columns: int
     steps: Expr
@@ -102,9 +104,9 @@ def walk_of(sides: tuple[Side, ...] | None, length: Expr, columns: int, name: ca
     steps = let("steps", last - first)
     divides = all(c % columns == 0 for c, _ in length.terms)
     if sides is None:
-        return Walk(tuple(setup), last, columns, steps, steps, steps, False, False)
+        return Walk(tuple(setup), end, last, columns, steps, steps, steps, False, False)
     if not sides:
-        return Walk(tuple(setup), last, columns, steps, ONE, steps, divides, False)
+        return Walk(tuple(setup), end, last, columns, steps, ONE, steps, divides, False)
     cut = ONE
     if ends:
         whole_end = extreme(nodes.Least, "whole.end", [s.whole for s in ends])
@@ -115,7 +117,7 @@ def walk_of(sides: tuple[Side, ...] | None, length: Expr, columns: int, name: ca
         whole_begin = extreme(nodes.Most, "whole.begin", [s.whole for s in starts])
         reached = extreme(nodes.Most, "whole.most", [cut, last - whole_begin.ceildiv(columns)])
         whole = extreme(nodes.Least, "whole", [steps, reached])
-    return Walk(tuple(setup), last, columns, steps, cut, whole, False, bool(starts))
+    return Walk(tuple(setup), end, last, columns, steps, cut, whole, False, bool(starts))
 
 
 __all__ = ["Side", "Walk", "sides_of", "walk_of"]

@@ -110,8 +110,8 @@ def _has_counts(plan: Any, kernel: Kernel) -> bool:
     return len(plan.tile) == len(kernel.groups) and min(counts) >= 1
 
 
-def _mended(plan: Any, fault: Diag, word: str, line: str) -> Diag:
-    """The fault with the edit that mends it, where the field stands in the text."""
+def _corrected(plan: Any, fault: Diag, word: str, line: str) -> Diag:
+    """The fault with the edit that corrects it, where the field stands in the text."""
     return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
 
 
@@ -175,7 +175,7 @@ def _grid_axes(plan: Any, kernel: Kernel) -> Iterator[tuple[Any, int]]:
         yield from ((a, tile[0] if len(kernel.left) == 1 else 0) for a in kernel.left)
         yield from ((a, tile[1] if len(kernel.right) == 1 else 0) for a in kernel.right)
     elif isinstance(kernel, Streaming):
-        yield from ((a, 1) for a in kernel.outer)
+        yield from ((a, tile[0] if a == kernel.group else 1) for a in kernel.outer)
         yield kernel.row, tile[0]
     else:
         axes = kernel.rows if isinstance(kernel, (Row, Prefix)) else kernel.axes
@@ -303,7 +303,7 @@ def _check_predicate(case: Case) -> Iterator[Diag]:
         missing = [name for name in guarded_axes(group, tile) if name not in plan.predicate]
         if missing:
             fault = fault_of(plan, "E1514", "predicate", axis=", ".join(missing), size=extent_of(group), tile=tile)
-            yield _mended(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
+            yield _corrected(plan, fault, "predicate", f"predicate  [{', '.join((*plan.predicate, *missing))}]")
 
 
 def _check_epilogue(case: Case) -> Iterator[Diag]:
@@ -315,7 +315,7 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
     )
     if list(plan.epilogue) != wanted:
         fault = fault_of(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)
-        yield _mended(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
+        yield _corrected(plan, fault, "epilogue", f"epilogue   [{', '.join(map(show_name, wanted))}]")
 
 
 def _check_vectors(case: Case) -> Iterator[Diag]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
+from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.touched import touched_share
 from .declare import sizes_of
+from .match import flash_of
 
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
 BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
 TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way out
+SM_BYTES_PER_US = 4.5e4  # that one SM fetches
+NEAR = 0.6  # of the time of computing: less of memory does not show
+SHARPNESS = 8.0  # how sharply the longer of computing and memory rules the whole
 BESIDE = {1: 1.15, 2: 1.0, 3: 0.92}  # how much of the exponentials' time stays beside the products, by warpgroups
 
 
@@ -20,8 +25,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     about the sum of both."""
     kernel, sizes, device = problem.kernel, at.sizes, at.device
     tile, count = sizes_of(plan, kernel), plan.consumers.count
-    height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
-    tiles = -(-height // tile.rows) * extent_of(kernel.outer).evaluate(sizes)
+    flash, length = flash_of(kernel), kernel.column.size.evaluate(sizes)
+    tiles = -(-flash.height.evaluate(sizes) // tile.rows) * extent_of(flash.outer).evaluate(sizes)
     share = touched_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
     blocks = -(-length // tile.columns) * share
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
@@ -31,10 +36,15 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     mine = max(tiles / device.sms, 1.0)
     waves = mine + (0.5 if blocks * tile.columns < length else -(-tiles // device.sms) - mine)
     fetched = tiles * (blocks * tile.columns * (tile.deep + tile.wide) + tile.rows * tile.deep) * 2
-    parts = {
-        "compute": waves * one / device.clock_ghz / 1e3,
-        "memory": max(fetched / device.l2_bytes_per_us, at.work.bytes / device.dram_bytes_per_us),
-    }
+    compute = waves * one / device.clock_ghz / 1e3
+    memory = max(
+        fetched / device.l2_bytes_per_us,
+        at.work.bytes / device.dram_bytes_per_us,
+        fetched / min(max(tiles, 1), device.sms) / SM_BYTES_PER_US,
+    )
+    parts = {"compute": compute, "memory": memory}
+    if memory > NEAR * compute:
+        parts[max(parts, key=parts.__getitem__)] = longer_of(compute, memory, SHARPNESS)
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
 
 

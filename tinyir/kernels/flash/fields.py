@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...ir.body import Read
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Store
 from ...target.hopper import SWIZZLE_BYTES
 from ..accepts import Fields, only, where
@@ -10,13 +9,13 @@ from ..check.case import Case
 from ..parts.contraction_fields import grouped
 from ..resources import MAX_STAGES
 from .legal import LEAST_STAGES, MOST_CONSUMERS, bind_of
+from .match import flash_of
 
 
 def fields(case: Case) -> Fields:
     """What the family takes in each field; `legal` judges the tile."""
     plan, kernel, (first, second) = case.plan, case.kernel, case.regions
-    names = ((kernel.query, kernel.row), (kernel.key, kernel.column), (kernel.value, kernel.column))
-    reads = {body.tensor: axis.name for body, axis in names if isinstance(body, Read)}
+    reads = flash_of(kernel).fetched
     outputs = {t.name for t in second.outputs}
 
     def stores(given: tuple[Store, ...]) -> bool:
@@ -26,8 +25,8 @@ def fields(case: Case) -> Fields:
     return {
         "stages": only(*range(LEAST_STAGES, MAX_STAGES + 1)),
         "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1))),
-        "bind": only(bind_of(kernel)),
-        "order": grouped() if kernel.outer else only(None),
+        "bind": only(bind_of(flash_of(kernel))),
+        "order": grouped() if flash_of(kernel).outer else only(None),
         "cache": only(tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items())),
         "load": only(tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in reads)),
         "store": where(", ".join(f"{name} global|tma" for name in sorted(outputs)), stores),

@@ -9,7 +9,6 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
-from ..attention import Streaming
 from ..family import Problem
 from .declare import ADDRESSING, STEP, most_registers, registers_of
 from .match import WIDEST, Flash, flash_of
@@ -44,6 +43,9 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         )
         yield "tile", list(plan.tile), wanted
         return
+    if kernel.block % columns:
+        wanted = Phrase("columns that divide {block}: the values go on beyond them", block=kernel.block)
+        yield "tile", list(plan.tile), wanted
     if plan.stages < LEAST_STAGES:
         yield "stages", plan.stages, Phrase("{least} or more", least=LEAST_STAGES)
     for box in (kernel.query, kernel.key, kernel.value):
@@ -55,7 +57,7 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
             w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
         )
         yield word, "stated", Phrase("no `{word}`", word=word)
-    wanted = bind_of(streaming)
+    wanted = bind_of(kernel)
     if set(plan.bind) != set(wanted):
         yield "bind", show_bind(plan.bind), show_bind(wanted)
     if plan.order is not None and plan.order.by != "group":
@@ -73,10 +75,12 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         )
 
 
-def bind_of(kernel: Streaming) -> tuple[Bind, ...]:
+def bind_of(kernel: Flash) -> tuple[Bind, ...]:
     """Tiles of rows of all heads are counted along x, rows by warpgroups."""
-    outer = tuple(a.name for a in kernel.outer)
-    row = kernel.row.name
+    outer, packed = tuple(a.name for a in kernel.outer), kernel.packed
+    if packed is not None:
+        return Bind(outer, "cta.x"), Bind((packed.major.name, packed.minor.name), "warpgroup")
+    row = kernel.streaming.row.name
     return Bind((*outer, f"{row}.o"), "cta.x"), Bind((f"{row}.i",), "warpgroup")
 
 

@@ -1,25 +1,37 @@
 """What the flash family needs of two regions beside what `streaming` asks: factors that the copy engine fetches in
-boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product."""
+boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product.
+
+    exp2(c * (where(mask, s * x, -inf) - top))   →   factor c*s, masks [mask], work x
+    exp2(c * (tanh(x) + bias - top))             →   factor c, no masks, work tanh(x) + bias
+    exp2(c * (where(n < data, x, -inf) - top))   →   factor c, masks [n < limit0], limit0 = data (`limits`)
+
+A mask that leaves -inf, and a positive factor, commute with the maximum of a row: they are taken off the score, so that
+most tiles of scores need neither.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...ir.body import Axis, Body, Read
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Ref, Select, Ternary, Unary, walk
+from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
+from ...ir.traits import axes_of, bodies_of
 from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ..attention import Streaming, two_regions
-from ..attention.score import outgrown, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
+from .limits import Limit, limits_in
+from .pages import Page, page_of
 
 DTYPES = ("fp16", "bf16")  # of factors
 STEP = 16  # columns of a left operand that one product takes; of 16-bit numbers
 WIDEST = 256  # columns of a product
+TILE = 64  # rows of a warpgroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +39,17 @@ class Box:
     """How a tensor is fetched or written in boxes: which of its dims the tile's rows lie along, the last dim having its
     columns, and where a tile begins along each dim, its own rows and columns taken off. `has_whole_rows`,
     `has_whole_columns`: what hangs over the tile's end there hangs over the tensor's, so that it is zero when fetched
-    and dropped when written."""
+    and dropped when written. Of packed rows `each` lie along the dim `inner`, one after another. With a
+    `page`, `first` has the block's first column in it."""
 
     tensor: Tensor
     row: int
     first: tuple[Expr, ...]
     has_whole_rows: bool
     has_whole_columns: bool
+    inner: int = -1
+    each: int = 1
+    page: Page | None = None
 
     @property
     def dtype(self) -> DType:
@@ -43,11 +59,16 @@ class Box:
     def sides(self, rows: int, columns: int) -> tuple[Expr, ...]:
         """The box of so many rows and columns."""
         rank = self.tensor.type.rank
-        return tuple(Expr.of({self.row: rows, rank - 1: columns}.get(n, 1)) for n in range(rank))
+        along = {self.row: rows // self.each, rank - 1: columns} | ({self.inner: self.each} if self.inner >= 0 else {})
+        return tuple(Expr.of(along.get(n, 1)) for n in range(rank))
 
     def at(self, row: Expr, column: Expr) -> tuple[Expr, ...]:
         """Where the box of this row and column begins."""
         last = len(self.first) - 1
+        if self.page is not None:
+            return tuple(
+                e.substitute({self.page.column: row}) + (column if n == last else 0) for n, e in enumerate(self.first)
+            )
         return tuple(e + {self.row: row, last: column}.get(n, ZERO) for n, e in enumerate(self.first))
 
     @property
@@ -57,15 +78,61 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """Two axes as the rows of a tile: row r is the point r // each of `major` and r % each of `minor`. `each` is a
+    power of two, so that a box has whole rows of it."""
+
+    major: Axis
+    minor: Axis
+    each: int
+
+    @property
+    def rows(self) -> int:
+        """Rows up to the last that counts."""
+        return self.major.size.constant * self.each
+
+
+@dataclass(frozen=True, slots=True)
 class Flash:
-    """A streaming kernel as this family computes it. `outputs` are the boxes of the second region's writes, None of one
-    that is written element by element."""
+    """A streaming kernel as this family computes it. `work` is what stands for a score before `factor` and `masks`, or
+    None where that is the first product itself; `scale` is the part of the factor that the row's maximum has to have
+    where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that is written
+    element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows. `block`: what the
+    columns of a block must divide, so that none has values beyond the last column; 0 where the tensor ends there.
+    `limits`: the integers of a tile that data give, by the names that the masks have for them. `packed`: the query
+    heads of a group as rows beside the queries."""
 
     streaming: Streaming
     query: Box
     key: Box
     value: Box
+    factor: float
+    scale: float
+    masks: tuple[Bound, ...]
+    work: Body | None
     outputs: tuple[Box | None, ...]
+    has_reciprocal: bool
+    block: int
+    limits: tuple[Limit, ...]
+    packed: Packed | None
+
+    @property
+    def outer(self) -> tuple[Axis, ...]:
+        """The axes that no row has."""
+        outer, group = self.streaming.outer, self.streaming.group
+        return tuple(a for a in outer if a != group) if self.packed else outer
+
+    @property
+    def height(self) -> Expr:
+        """Rows that a head has."""
+        return Expr.of(self.packed.rows) if self.packed else self.streaming.row.size
+
+    @property
+    def fetched(self) -> dict[str, str]:
+        """The tensors that the copy engine fetches, each with the axis that its tiles' rows are of."""
+        streaming = self.streaming
+        axes = (streaming.row, streaming.column, streaming.column)
+        return {box.tensor.name: axis.name for box, axis in zip((self.query, self.key, self.value), axes)}
 
     @property
     def boxes(self) -> tuple[Box, ...]:
@@ -75,7 +142,8 @@ class Flash:
     def needs(self, model: Model) -> tuple[Bound, ...]:
         """What must hold of the symbols: strides of whole 16 bytes, and an element along each axis."""
         axes = (*self.streaming.outer, self.streaming.row, self.streaming.column)
-        least = (b for a in axes for b in at_least(a.size, 1, model))
+        sizes = [a.size for a in axes] + [box.page.extent for box in self.boxes if box.page is not None]
+        least = (b for size in sizes for b in at_least(size, 1, model))
         return tuple(dict.fromkeys((*(b for box in self.boxes for b in box.needs), *least)))
 
 
@@ -102,8 +170,18 @@ def flash_of(kernel: Streaming) -> Flash | str:
 def _flash(kernel: Streaming) -> Flash:
     first, second = kernel.first, kernel.second
     for what, is_there in (
-        (Phrase("other folds of a row"), bool(kernel.folds)),
-        (outgrown(kernel), bool(outgrown(kernel))),
+        (Phrase("nothing subtracted before the exponential"), not kernel.top),
+        (Phrase("weights that are not summed"), not kernel.total),
+        (Phrase("a place that data choose"), _chooses(kernel)),
+        (Phrase("work on single weights"), kernel.summed is not None or kernel.handed is not None),
+        (
+            Phrase("other folds of a row, or its numbers in the second region"),
+            bool(kernel.folds or kernel.rows),
+        ),
+        (
+            Phrase("a row that is 0 where it is not over its sum"),
+            kernel.zero is not None and not _is_total(kernel, first),
+        ),
     ):
         if is_there:
             raise _No(what)
@@ -113,9 +191,11 @@ def _flash(kernel: Streaming) -> Flash:
     here = dict(kernel.meets)
     column = next(n for n, m in kernel.meets if m == kernel.column.name)
     query = _fetched(first, kernel.query, kernel.row, depth, {})
+    packed = _packed(kernel, query)
     key = _fetched(first, kernel.key, kernel.column, depth, {})
     value = _fetched(second, kernel.value, Axis(column, kernel.column.size), width, here)
-    handed = weight_dtype(kernel)
+    pages = [box.page.size for box in (key, value) if box.page is not None]
+    handed = first.outputs[0].type.dtype
     if query.dtype != key.dtype or value.dtype != handed:
         raise _No(
             Phrase(
@@ -126,7 +206,9 @@ def _flash(kernel: Streaming) -> Flash:
                 dtype3=value.dtype,
             )
         )
-    if not value.has_whole_rows:
+    block = 0 if value.has_whole_rows else math.gcd(*(c for c, _ in kernel.column.size.terms), *pages)
+    block = math.gcd(block, *pages)
+    if block % STEP:
         raise _No(Phrase("{tensor} goes on beyond the rows that are summed", tensor=value.tensor.name))
     deep, wide = kernel.sizes
     if deep % STEP and not (query.has_whole_columns and key.has_whole_columns):
@@ -135,8 +217,38 @@ def _flash(kernel: Streaming) -> Flash:
         )
     if max(_whole(deep), _whole(wide)) > WIDEST:
         raise _No(Phrase("a depth of {deep} and a width of {wide}", deep=deep, wide=wide))
-    outputs = tuple(_output(kernel, second, item, width) for item in second.yields)
-    return Flash(kernel, query, key, value, outputs)
+    factor, scale, masks, limits, work = _score(kernel, first)
+    _check_guards(kernel, masks, key, value)
+    told = {n for m in masks for e in (m.expr, m.lower, m.upper) if e is not None for n in e.names()}
+    if packed is not None and kernel.group.name in told.union(*(axes_of(limit.value) for limit in limits)):
+        packed = None  # heads of a group that see other columns are no rows of one tile
+    outputs = tuple(None if packed else _output(kernel, second, item, width) for item in second.yields)
+    if packed is not None:
+        first_of = tuple(e - (kernel.group.name if kernel.group.name in e.names() else 0) for e in query.first)
+        major, minor = (_dim_of(axis, kernel) for axis in (packed.major, packed.minor))
+        query = replace(query, row=major, inner=minor, each=packed.each, first=first_of)
+    is_total = _is_total(kernel, first)
+    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, is_total, block, limits, packed)
+
+
+def _packed(kernel: Streaming, query: Box) -> Packed | None:
+    """The group beside the row as the rows of one tile; None where there is none, or where they are too many."""
+    group, row = kernel.group, kernel.row
+    if group is None or group.size.constant is None or row.size.constant is None or query.row != _dim_of(row, kernel):
+        return None
+    dim = _dim_of(group, kernel)
+    index = kernel.query.index[dim] if dim is not None else ZERO
+    if dim in (None, query.row, query.tensor.type.rank - 1) or group.name in (index - group.name).names():
+        return None
+    major, minor = (group, row) if dim < query.row else (row, group)
+    each = 1 << (minor.size.constant - 1).bit_length()
+    return Packed(major, minor, each) if 0 < major.size.constant * each <= TILE else None
+
+
+def _dim_of(axis: Axis, kernel: Streaming) -> int | None:
+    """The one dim of the query that an axis runs along."""
+    dims = [n for n, e in enumerate(kernel.query.index) if axis.name in e.names()]
+    return dims[0] if len(dims) == 1 else None
 
 
 def _only(axes: Sequence[Axis], what: str) -> Axis:
@@ -150,19 +262,87 @@ def _whole(size: int) -> int:
 
 
 def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[str, str]) -> Box:
-    if not isinstance(factor, Read):
+    read = factor.then if isinstance(factor, Select) else factor
+    if isinstance(read, Gather):
+        return _paged(region, read, row, column, here)
+    if not isinstance(read, Read):
         raise _No(Phrase("a factor that is more than a read"))
-    if factor.dtype.name not in DTYPES:
-        raise _No(Phrase("a factor of {dtype}", dtype=factor.dtype))
-    tensor = next(t for t in region.inputs if t.name == factor.tensor)
-    return _box(tensor, factor.index, row, column, here)
+    if read.dtype.name not in DTYPES:
+        raise _No(Phrase("a factor of {dtype}", dtype=read.dtype))
+    tensor = next(t for t in region.inputs if t.name == read.tensor)
+    if isinstance(factor, Select) and not _is_zero_outside(factor, tensor, read):
+        raise _No(Phrase("a factor that is more than a read"))
+    return _box(tensor, read.index, row, column, here)
+
+
+def _paged(region: Region, gather: Gather, row: Axis, column: Axis, here: dict[str, str]) -> Box:
+    """The box of a block of columns that lies in a page."""
+    found = page_of(gather, row, here)
+    if isinstance(found, str):
+        raise _No(found)
+    (page, place), read = found, gather.body
+    tensor, last = next(t for t in region.inputs if t.name == read.tensor), len(read.index) - 1
+    if len(read.index) > MOST_DIMS or tensor.type.dtype.name not in DTYPES:
+        kind = tensor.type.dtype
+        raise _No(
+            Phrase("{tensor} has more than {most} dims, or is {dtype}", tensor=tensor.name, most=MOST_DIMS, dtype=kind)
+        )
+    if read.index[last] != Expr.of(column.name) or any(column.name in e.names() for e in read.index[:last]):
+        raise _No(Phrase("{tensor} does not have {column} along the last dim", tensor=tensor.name, column=column.name))
+    given = {n: Expr.of(m) for n, m in here.items()} | {column.name: ZERO, gather.axis.name: ZERO}
+    first = tuple(e.substitute(given) for e in read.index)
+    return Box(tensor, place, first, False, tensor.type.shape[-1] == column.size, page=page)
+
+
+def _chooses(kernel: Streaming) -> bool:
+    """Whether data choose a place for something else than a factor."""
+    fold = kernel.first.let(kernel.scores).expr
+    own = sum(isinstance(n, Gather) for n in walk(fold))
+    return sum(isinstance(n, Gather) for b in bodies_of(kernel.first) for n in walk(b)) != own
+
+
+def _check_guards(kernel: Streaming, masks: Sequence[Bound], key: Box, value: Box) -> None:
+    """What guards a page's rows must be masked as well: the engine fetches them all the same. Raises _No."""
+    there = {n: Expr.of(m) for n, m in kernel.meets}
+    for factor, box, given in ((kernel.key, key, {}), (kernel.value, value, there)):
+        for bound in factor.guard if box.page is not None and isinstance(factor, Select) else ():
+            if not any(_says(mask, bound.substitute(given)) for mask in masks):
+                raise _No(Phrase("a factor that is more than a read"))
+
+
+def _says(mask: Bound, bound: Bound) -> bool:
+    """Whether a mask leaves no column outside of a bound: it is that bound, or that of the place which a page's number
+    is made of."""
+    if mask.upper is None or bound.upper is None or mask.lower is not None:
+        return False
+    floors = (m[0] for _, m in bound.expr.terms if len(m) == 1 and isinstance(m[0], Floor))
+    sizes = [1, *(floor.den.constant for floor in floors if floor.den.constant)]
+    return any(mask.expr // size == bound.expr and mask.upper == size * bound.upper for size in sizes)
+
+
+def _is_zero_outside(factor: Select, tensor: Tensor, read: Read) -> bool:
+    """Whether the factor is 0 outside of the tensor and nowhere else, as the copy engine has it."""
+    places = tuple(zip(read.index, tensor.type.shape))
+
+    def holds_inside(bound: Bound) -> bool:
+        low, high = bound.lower, bound.upper
+        return bound.equals is None and any(
+            (low is None or bound.expr - low == e) and (high is None or high - bound.expr == size - e)
+            for e, size in places
+        )
+
+    return isinstance(factor.other, Literal) and factor.other.value == 0 and all(map(holds_inside, factor.guard))
 
 
 def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: dict[str, str]) -> Box:
-    """The tensor in boxes of rows along one of its dims and of columns along the last. `here` renames axes."""
+    """The tensor in boxes of rows along one of its dims and of columns along the last. A row axis of one point may be
+    none of its axes: its box then has rows along a dim of size 1, or along another whose other rows nobody stores.
+    `here` renames axes."""
     if len(index) > MOST_DIMS:
         raise _No(Phrase("{tensor} has more than {most} dims", tensor=tensor.name, most=MOST_DIMS))
     along = {axis.name: [n for n, e in enumerate(index) if axis.name in e.names()] for axis in (row, column)}
+    if not along[row.name] and row.size == ONE and len(index) > 1:
+        along[row.name] = [max(range(len(index) - 1), key=lambda n: (tensor.type.shape[n] == ONE, n))]
     if len(along[row.name]) != 1 or along[column.name] != [len(index) - 1] or along[row.name] == along[column.name]:
         raise _No(
             Phrase(
@@ -173,7 +353,8 @@ def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: d
             )
         )
     place = along[row.name][0]
-    first = [e - {place: row.name, len(index) - 1: column.name}.get(n, ZERO) for n, e in enumerate(index)]
+    own = {n: name for n, name in ((place, row.name), (len(index) - 1, column.name)) if name in index[n].names()}
+    first = [e - own.get(n, ZERO) for n, e in enumerate(index)]
     if any(name in e.names() for e in first for name in (row.name, column.name)):
         raise _No(
             Phrase(
@@ -192,13 +373,75 @@ def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box 
     there = {m: n for n, m in kernel.meets}
     tensor = next(t for t in second.outputs if t.name == item.output)
     try:
-        box = _box(tensor, item.index, Axis(there[kernel.row.name], kernel.row.size), width, dict(kernel.meets))
+        row = Axis(there.get(kernel.row.name, kernel.row.name), kernel.row.size)
+        box = _box(tensor, item.index, row, width, dict(kernel.meets))
     except _No:
         return None
     named = {n for e in item.index for n in e.names()}
     lacks = any(a.name not in named and a.size != ONE for a in second.iters)
     is_moved = box.dtype.name in DTYPES and not item.guard and box.has_whole_rows
     return None if lacks or not is_moved or not box.has_whole_columns and kernel.sizes[1] % STEP else box
+
+
+def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound, ...], tuple[Limit, ...], Body | None]:
+    """The exponent's factor, the part of it that the score has, the masks with the limits that data give, and what is
+    left of a score."""
+    scale, masks, limits = 1.0, [], []
+    body = _named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
+    while True:
+        if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
+            masks += body.guard
+            body = _named(region, body.then, kernel.scores)
+        elif isinstance(body, Ternary) and isinstance(body.third, Literal) and body.third.value == -math.inf:
+            more, ends, left = limits_in(region, body.first, kernel.row, kernel.column, len(limits))
+            if not ends or left is not None:
+                break
+            masks, limits = [*masks, *more], [*limits, *ends]
+            body = _named(region, body.second, kernel.scores)
+        elif (found := _scaled(body)) is not None:
+            scale *= found[0]
+            body = _named(region, found[1], kernel.scores)
+        else:
+            break
+    is_plain = isinstance(body, Ref) and body.name == kernel.scores
+    work = None if is_plain else body
+    return kernel.factor * scale, scale, tuple(dict.fromkeys(masks)), tuple(limits), work
+
+
+def _scaled(body: Body) -> tuple[float, Body] | None:
+    """A positive number and what it multiplies, or divides into it."""
+    if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
+        return None
+    pairs = ((body.right, body.left), (body.left, body.right))[: 1 if body.op == "fdiv" else 2]
+    for number, other in pairs:
+        if isinstance(number, Literal) and 0 < number.value < math.inf:
+            return (number.value if body.op == "mul" else 1 / number.value), other
+    return None
+
+
+def _named(region: Region, body: Body, scores: str) -> Body:
+    """The expression behind a value's name, but for that of the first product."""
+    while isinstance(body, Ref) and body.name != scores and body.index is None:
+        body = region.let(body.name).expr
+    return body
+
+
+def _is_total(kernel: Streaming, region: Region) -> bool:
+    """Whether a row is divided by its total, or by 1 where that is 0: its greatest weight is 1, so that the reciprocal
+    is a number."""
+    if kernel.norm != "fdiv" or kernel.norm_by is None:
+        return False
+    body = _named(region, kernel.norm_by, kernel.total)
+    allowed = (Ref, Literal, Ternary, Binary, Unary)
+    return all(
+        isinstance(n, allowed)
+        and (not isinstance(n, Ref) or n.name == kernel.total)
+        and (not isinstance(n, Ternary) or n.op == "where")
+        and (not isinstance(n, Binary) or n.op in ("cmpeq", "cmpne"))
+        and (not isinstance(n, Unary) or n.op == "not")
+        and (not isinstance(n, Literal) or n.value in (0, 1))
+        for n in walk(body)
+    )
 
 
 __all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]

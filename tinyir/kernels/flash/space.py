@@ -3,7 +3,6 @@ output's sum."""
 
 from __future__ import annotations
 
-from ...ir.body import Read
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
@@ -14,7 +13,7 @@ from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
 from ..parts.boxes import STRIDE_BYTES
 from ..parts.guards import guarded_axes
-from .declare import ADDRESSING, declare, most_registers, registers_of
+from .declare import ADDRESSING, STEP, declare, most_registers, registers_of
 from .legal import bind_of
 from .match import Flash, flash_of
 
@@ -33,8 +32,9 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
         return ()
     assume = found.needs(problem.model)
     proposals = []
-    for count in CONSUMERS:
-        for columns in COLUMNS:
+    height, shorter = found.height.constant, (STEP,) if found.block % COLUMNS[-1] else ()
+    for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
+        for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
             for ahead in (True, False):
                 plan = _largest(found, problem, card, count, columns, ahead, assume)
                 held = registers_of(plan, kernel) + ADDRESSING
@@ -104,8 +104,7 @@ def _plan(
     kernel, (first, second) = found.streaming, problem.regions
     row, column = kernel.row, kernel.column
     rows = WARPGROUP_ROWS * count
-    names = ((kernel.query, row), (kernel.key, column), (kernel.value, column))
-    reads = {body.tensor: axis.name for body, axis in names if isinstance(body, Read)}
+    reads = found.fetched
     stores = tuple(Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None)
     return Plan(
         regions=(first.name, second.name),
@@ -116,9 +115,9 @@ def _plan(
         stages=stages,
         consumers=Consumers(count, "cooperative"),
         regs=REGS.get(count),
-        bind=bind_of(kernel),
+        bind=bind_of(found),
         persistent=card.sms,
-        order=Order("group", _together(found, problem.model)) if kernel.outer else None,
+        order=Order("group", _together(found, problem.model)) if found.outer else None,
         cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
         load=tuple(Load(tensor, "tma", 128) for tensor in reads),
         store=stores,
@@ -134,7 +133,7 @@ def _together(found: Flash, model: Model) -> int:
     """Heads whose keys and values stay in L2 at the first shape set."""
     kernel, sizes = found.streaming, sizes_of(model)
     one = kernel.column.size.evaluate(sizes) * sum(kernel.sizes) * found.key.dtype.bytes
-    heads = extent_of(kernel.outer).evaluate(sizes)
+    heads = extent_of(found.outer).evaluate(sizes)
     return max(1, min(SHARE_OF_L2 // max(one, 1), heads, MOST_ORDER))
 
 

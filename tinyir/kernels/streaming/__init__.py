@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..attention import Streaming, two_regions
+from ..attention import Streaming
 from ..family import Family, cases_of, functions_of
 
 here = functions_of(__name__)
@@ -12,7 +12,7 @@ FAMILY = Family(
     problem=Streaming,
     needs=("micro", "threads"),
     fields=("bind", "cache", "assume", "predicate", "edge"),
-    match=two_regions,
+    match=here("match", "two_regions_of_threads"),
     accepts=here("fields", "fields"),
     space=here("space", "propose_streaming"),
     declare=here("declare", "declare"),

@@ -22,6 +22,8 @@ MICRO = 8  # of the scores, either way
 def propose_streaming(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Every tile and thread block that divide one another, the biggest first."""
     kernel, (first, second), found = problem.kernel, problem.regions, []
+    if kernel.is_chosen:
+        return ()
     for across, down in THREADS:
         for rows in reversed(ROWS):
             for columns in reversed(COLUMNS):

@@ -10,6 +10,8 @@ included; device functions come from `target.intrinsics`, each only where it is 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...analysis.work import bytes_of, flops_of
 from ...ir import gpu, manifest
 from ...ir.expr import ZERO
@@ -22,65 +24,78 @@ from .names import Names
 
 
 def lower(module: gpu.Module) -> manifest.Module:
-    """The .cu of a gpu module. Raises Refused (E1620) for statements that have no spelling yet, all of them."""
-    entries, emitted, faults = Names(LIBRARY), [], []
+    """The .cu of a gpu module: a function for each kernel, and a launch for each that the module has. Raises Refused
+    (E1620) for statements that have no spelling yet, all of them."""
+    entries, faults = Names(LIBRARY), []
+    emitted: dict[str, Emitted] = {}
     alignment = alignment_of(module.kernels)
+    served: dict[str, list[str]] = {}
+    for one in module.launches:
+        served.setdefault(nodes.kernel_named(one), []).append(one.name)
     for kernel in module.kernels:
+        entry = entries.of("kernel", kernel.name)
         try:
-            emitted.append(emit(kernel, module.plans, entries.of("kernel", kernel.name), module.buffers, alignment))
+            emitted[kernel.name] = emit(
+                kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
+            )
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
         raise Refused(faults)
-    maps, renamed = _maps_of(emitted)
-    launches = tuple(
-        _launch(module, kernel, code, names) for kernel, code, names in zip(module.kernels, emitted, renamed)
-    )
-    code = "\n".join(e.text for e in emitted)
+    kernels = {kernel.name: kernel for kernel in module.kernels}
+    maps, launches = _Maps(), []
+    for one in module.launches:
+        code = emitted[nodes.kernel_named(one)]
+        launches.append(_launch(module, one, kernels[nodes.kernel_named(one)], code, maps))
+    code = "\n".join(e.text for e in emitted.values())
     functions = show_intrinsics(intrinsics_of(code))
     source = "\n" + (functions + "\n\n" if functions else "") + code
-    return manifest.Module(module.plans.program, module.buffers, maps, launches, source)
+    return manifest.Module(module.plans.program, module.buffers, tuple(maps.made.values()), tuple(launches), source)
 
 
-def _maps_of(emitted: list[Emitted]) -> tuple[tuple[manifest.TensorMap, ...], list[tuple[str, ...]]]:
-    """All tensor maps, and each kernel's names of them: one of another kernel that is another map has a number behind
-    its name."""
-    maps: dict[str, manifest.TensorMap] = {}
-    names = []
-    for code in emitted:
-        own = []
-        for m in code.maps:
-            name, number = m.name, 1
-            while name in maps and maps[name] != manifest.TensorMap(
-                name, m.tensor, m.box, m.swizzle, m.dims, m.rounding
-            ):
-                number += 1
-                name = f"{m.name}.{number}"
-            maps[name] = manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims, m.rounding)
-            own.append(name)
-        names.append(tuple(own))
-    return tuple(maps.values()), names
+class _Maps:
+    """The tensor maps of all launches. One that is another map than an earlier one of its name has a number behind
+    it."""
+
+    def __init__(self) -> None:
+        self.made: dict[str, manifest.TensorMap] = {}
+        self._named: dict[manifest.TensorMap, str] = {}
+        self._last: dict[str, int] = {}
+
+    def of(self, m: nodes.TensorMap, tensor: str) -> str:
+        """The name of a kernel's map, of this tensor."""
+        wanted = manifest.TensorMap(m.name, tensor, m.box, m.swizzle, m.dims, m.rounding)
+        if wanted not in self._named:
+            name = m.name
+            while name in self.made:
+                self._last[m.name] = self._last.get(m.name, 1) + 1
+                name = f"{m.name}.{self._last[m.name]}"
+            self.made[name], self._named[wanted] = replace(wanted, name=name), name
+        return self._named[wanted]
 
 
-def _launch(module: gpu.Module, kernel: nodes.Kernel, code: Emitted, maps: tuple[str, ...]) -> manifest.Launch:
-    regions = [module.plans.program.program.region(name) for name in kernel.regions]
+def _launch(
+    module: gpu.Module, one: nodes.Kernel | nodes.Launch, kernel: nodes.Kernel, code: Emitted, maps: _Maps
+) -> manifest.Launch:
+    regions = [module.plans.program.program.region(name) for name in one.regions]
+    passed = dict(one.passed) if isinstance(one, nodes.Launch) else {}
     return manifest.Launch(
-        kernel.name,
+        one.name,
         code.entry,
-        kernel.regions,
+        one.regions,
         kernel.arch,
         kernel.grid,
         kernel.block,
-        code.tensors,
+        tuple(passed.get(name, name) for name in code.tensors),
         code.symbols,
-        ZERO if kernel.serves else sum((flops_of(r) for r in regions), ZERO),
-        ZERO if kernel.serves else sum((bytes_of(r) for r in regions), ZERO),
-        maps=maps,
+        ZERO if one.serves else sum((flops_of(r) for r in regions), ZERO),
+        ZERO if one.serves else sum((bytes_of(r) for r in regions), ZERO),
+        maps=tuple(maps.of(m, passed.get(m.tensor, m.tensor)) for m in code.maps),
         cluster=kernel.cluster,
         smem=code.dynamic_shared,
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
-        serves=kernel.serves,
-        is_once=kernel.is_once,
+        serves=one.serves,
+        is_once=one.is_once,
         is_early=any(isinstance(s, nodes.WaitPrevious) for s in kernel.body),
     )
 

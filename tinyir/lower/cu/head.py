@@ -32,8 +32,11 @@ def plan_of(kernel: Kernel, plans: tuple[Plan, ...]) -> Plan | None:
     return next(iter(named or own), None)
 
 
-def comment_of(regions: tuple[Region, ...], plan: Plan | None) -> Iterator[str]:
-    """Which regions a kernel computes, from which ops of the model, and by which plan."""
+def comment_of(regions: tuple[Region, ...], plan: Plan | None, launches: tuple[str, ...]) -> Iterator[str]:
+    """As what a kernel is launched where that is more than one, which regions the first launch computes, from which ops
+    of the model, and by which plan."""
+    if len(launches) > 1:
+        yield comment(f"launches {', '.join(map(show_name, launches))}: in names of the first")
     for region in regions:
         origins = dict.fromkeys(i.origin for i in (*region.lets, *region.yields) if i.origin is not None)
         named = ", ".join(str(o).removeprefix("from ") for o in origins)

@@ -255,18 +255,18 @@ class Hopper(Matrices):
 
     def _tmaload(self: Any, s: nodes.TmaLoad) -> None:
         """A tile is fetched box by box: rows of a swizzled row's width, all rows of one column of boxes before the
-        next."""
+        next. A box with rows along several dims has all rows of the tile."""
         tile, mapped = self.arrays[s.to.name], self.maps[s.source.name]
-        sides = [axis for axis, e in enumerate(mapped.box) if e.constant != 1]
+        *dims, last = (axis for axis, e in enumerate(mapped.box) if e.constant != 1)
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
-        if len(sides) != 2 or s.to.index:
+        down, across = math.prod(mapped.box[a].evaluate({}) for a in dims), mapped.box[last].evaluate({})
+        if not dims or len(dims) > 1 and down != rows or s.to.index:
             raise refuse(
                 "E1620",
                 self.kernel.name,
                 s.span,
                 what=Phrase("tma_load of a part of a tile, or of a tile that does not have two axes"),
             )
-        down, across = (mapped.box[a].evaluate({}) for a in sides)
         stacked, copies = rows // down, rows // down * (columns // across)
         share, rest = divmod(copies, max(1, len(s.multicast)))
         if rest:
@@ -287,8 +287,8 @@ class Hopper(Matrices):
             self.integers.spellings["box"] = "box"
             box = box + "box"
         at = list(s.source.index)
-        at[sides[1]] = at[sides[1]] + across * (box // stacked)
-        at[sides[0]] = at[sides[0]] + down * (box - stacked * (box // stacked))
+        at[last] = at[last] + across * (box // stacked)
+        at[dims[0]] = at[dims[0]] + down * (box - stacked * (box // stacked))
         places = ", ".join(self.integers.c(e, 0) for e in reversed(at))
         start = self._start(s.to, down * across * box)
         indent = "  " if share > 1 else ""

@@ -60,10 +60,17 @@ class Emitted:
     dynamic_shared: int
 
 
-def emit(kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int) -> Emitted:
-    """The CUDA of one kernel, whose shared memory begins on `alignment` bytes. Raises Refused (E1620) for a statement
-    that has no spelling yet."""
-    return _Printer(kernel, plans, entry, buffers, alignment).run()
+def emit(
+    kernel: Kernel,
+    plans: Module,
+    entry: str,
+    buffers: tuple[Tensor, ...],
+    alignment: int,
+    launches: tuple[str, ...] = (),
+) -> Emitted:
+    """The CUDA of one kernel, whose shared memory begins on `alignment` bytes; what it is launched as is told above it.
+    Raises Refused (E1620) for a statement that has no spelling yet."""
+    return _Printer(kernel, plans, entry, buffers, alignment).run(launches)
 
 
 def alignment_of(kernels: tuple[Kernel, ...]) -> int:
@@ -120,7 +127,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
         )
 
-    def run(self) -> Emitted:
+    def run(self, launches: tuple[str, ...]) -> Emitted:
         for tensor in self.tensors:
             self.names.of("tensor", tensor)
         for symbol in self.model.symbols():
@@ -135,7 +142,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         ]
         special = specials_of(self.used_special, self.lines, self.kernel)
         head = [
-            *comment_of(self.regions, self.plan),
+            *comment_of(self.regions, self.plan, launches),
             f'extern "C" __global__ void {bounds_of(self.kernel)}',
             f"{self.entry}({', '.join(parameters)})",
             "{",

@@ -8,27 +8,44 @@ divides. Of plans that are alternatives the second makes a kernel called gemm.2.
 kernel gemm.pad that makes them, launched before it, and gemm.keep for those of constants, made once; an operand that
 must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs wait for one another has scan.start,
 which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of
-siblings has one kernel for all of them. Kernels of sm90 that follow one another start early (`early`). What is not
-shown to be inside has a guard (`guarded`).
+siblings has one kernel for all of them. A plan that is an earlier one but for names makes no kernel: the earlier one's
+is launched once more, with other tensors (`launch fc2 as fc1 with X = H, ...`). Kernels of sm90 that follow one another
+start early (`early`). What is not shown to be inside has a guard (`guarded`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
 
 from ...ir import gpu, plan
+from ...ir.alike import Form
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Statement
+from ...ir.gpu.nodes import Kernel, Launch, Statement
+from ...ir.gpu.walk import names_in
 from ...ir.region import Tensor
-from ...kernels.launch import launch
+from ...kernels.family import Before
+from ...kernels.launch import before, launch, likeness
 from ...kit.diag import Diag, Refused
 from .early import with_early_starts
 from .guarded import with_guards
 from .unused import without_unused
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The kernels of a plan, its own behind those that serve it, in the names of their first launch, and the words that
+    each has. `tensors` are those of its regions as the text has them, `form` says which is which of another launch."""
+
+    kernels: tuple[Kernel, ...]
+    words: tuple[frozenset[str], ...]
+    tensors: tuple[str, ...]
+    form: Form
+    before: Before
+
+
 def lower(module: plan.Module) -> gpu.Module:
-    """The module with a kernel for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a
+    """The module with a launch for every plan. Raises Refused (E1610 an algo without a template yet, E1611 what a
     template cannot hold)."""
     return _lowered(module)[0]
 
@@ -39,25 +56,56 @@ def verdicts(module: plan.Module) -> list[Diag]:
 
 
 def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
-    kernels, faults = [], []
-    workspaces: dict[str, Tensor] = {}
-    for number, one in enumerate(module.plans):
-        earlier = sum(p.regions == one.regions for p in module.plans[:number])
-        name = f"{one.name}.{earlier + 1}" if earlier else one.name
+    launches: list[Kernel | Launch] = []
+    faults: list[Diag] = []
+    buffers: dict[str, Tensor] = {}
+    first: dict[Hashable, _Made] = {}  # by what plans have in common whose launches are the same but for names
+    numbers: dict[tuple[str, ...], int] = {}
+    for one in module.plans:
+        number = numbers[one.regions] = numbers.get(one.regions, 0) + 1
+        name = f"{one.name}.{number}" if number > 1 else one.name
         try:
-            main, before = launch(module, one)
-            main = replace(main, name=name, body=without_unused(_assuming(one, main.body)))
+            key, form = likeness(module, one)
+            if key in first:
+                own = before(module, one) if first[key].before.kernels else Before()
+                launches += _launched_again(first[key], one, name, form, own)
+            else:
+                first[key] = _made(module, one, name, form)
+                own = first[key].before
+                launches += first[key].kernels
+            buffers |= {t.name: t for t in own.workspaces}
         except Refused as fault:
             faults.extend(fault.diags)
-            continue
-        kernels += [replace(made, name=name + made.name.removeprefix(one.name), serves=name) for made in before.kernels]
-        workspaces |= {t.name: t for t in before.workspaces}
-        kernels.append(main)
     if faults:
         raise Refused(faults)
-    buffers = tuple(workspaces.values())
-    guarded, notes = with_guards(module, with_early_starts(kernels), buffers)
-    return gpu.Module(module, guarded, buffers), notes
+    workspaces = tuple(buffers.values())
+    guarded, notes = with_guards(module, with_early_starts(launches), workspaces)
+    return gpu.Module(module, guarded, workspaces), notes
+
+
+def _made(module: plan.Module, one: plan.Plan, name: str, form: Form) -> _Made:
+    """The kernels of a plan whose launch is called `name`."""
+    main, front = launch(module, one)
+    main = replace(main, name=name, body=without_unused(_assuming(one, main.body)))
+    serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
+    regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
+    tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
+    kernels = (*serving, main)
+    return _Made(kernels, tuple(frozenset(names_in(k.body)) for k in kernels), tuple(tensors), form, front)
+
+
+def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:
+    """The kernels of a plan launched for another, which is the same but for names."""
+    passed = dict(zip(made.form.tensors, form.tensors))
+    passed = {name: passed[name] for name in made.tensors}
+    passed |= {there.name: here.name for there, here in zip(made.before.workspaces, own.workspaces)}
+    for kernel, words, served in zip(made.kernels, made.words, (*own.kernels, None)):
+        changed = tuple((there, here) for there, here in passed.items() if there in words and there != here)
+        if served is None:
+            yield Launch(name, one.regions, kernel.name, changed)
+        else:
+            named = name + served.name.removeprefix(one.name)
+            yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once)
 
 
 def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, ...]:

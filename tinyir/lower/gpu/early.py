@@ -7,8 +7,8 @@ is done, and lets the next one come up.
                                      launch_next
                                      role producer ...
 
-The first has nothing to wait for, the last nothing to let come up. Of alternatives one alone is launched; what is made
-once runs by itself.
+The first has nothing to wait for, the last nothing to let come up, unless another launch of their kernel has: there the
+words do nothing. Of alternatives one alone is launched; what is made once runs by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from ...ir.body import Literal
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Kernel, Statement
+from ...ir.gpu.nodes import Kernel, Launch, Statement, kernel_named
 from ...target.arch import ARCHS
 
 SETUP = (
@@ -34,20 +34,25 @@ SETUP = (
 )
 
 
-def with_early_starts(kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
-    """The kernels, in the order of their launches, those that may follow one another with the words for it behind their
-    setup."""
-    kernels = tuple(kernels)
-    able = [k for k in kernels if ARCHS[k.arch].has_tma and not k.is_once]
-    waiting = {k.name for n, k in enumerate(able) if any(_may_follow(k, front) for front in able[:n])}
-    followed = {k.name for n, k in enumerate(able) if any(_may_follow(behind, k) for behind in able[n + 1 :])}
+def with_early_starts(launches: Iterable[Kernel | Launch]) -> tuple[Kernel | Launch, ...]:
+    """The launches in their order, the kernels of those that may follow one another with the words for it behind their
+    setup: a kernel says what any of its launches needs."""
+    launches = tuple(launches)
+    arch = {k.name: k.arch for k in launches if isinstance(k, Kernel)}
+    able = [one for one in launches if ARCHS[arch[kernel_named(one)]].has_tma and not one.is_once]
+    waiting = {kernel_named(one) for n, one in enumerate(able) if any(_may_follow(one, front) for front in able[:n])}
+    followed = {
+        kernel_named(one) for n, one in enumerate(able) if any(_may_follow(behind, one) for behind in able[n + 1 :])
+    }
     return tuple(
         _with((*(nodes.WaitPrevious(),) * (k.name in waiting), *(nodes.LaunchNext(),) * (k.name in followed)), k)
-        for k in kernels
+        if isinstance(k, Kernel)
+        else k
+        for k in launches
     )
 
 
-def _may_follow(behind: Kernel, front: Kernel) -> bool:
+def _may_follow(behind: Kernel | Launch, front: Kernel | Launch) -> bool:
     """Whether one run launches both."""
     return behind.regions != front.regions or (behind.serves or behind.name) == (front.serves or front.name)
 

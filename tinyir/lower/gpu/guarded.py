@@ -21,7 +21,7 @@ from ...ir.body import Body, Read, Select, rebuild
 from ...ir.expr import ZERO, Bound, Expr, show_guard
 from ...ir.gpu import Module, nodes
 from ...ir.gpu.bounds import keeps_inside, unshown, written_by
-from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.gpu.nodes import Kernel, Launch, Place, Statement
 from ...ir.gpu.prove import Facts
 from ...ir.gpu.walk import Visit, tensor_of, tensors_of, visits
 from ...ir.region import Tensor
@@ -29,14 +29,16 @@ from ...kit.diag import Diag
 
 
 def with_guards(
-    module: plan.Module, kernels: Iterable[Kernel], buffers: tuple[Tensor, ...]
-) -> tuple[tuple[Kernel, ...], list[Diag]]:
-    """The kernels with a guard around each access of a tensor that is not shown to be inside, and R3601 for each."""
-    kernels = tuple(kernels)
-    whole = Module(module, kernels, buffers)
-    made, notes = [], []
-    for kernel in kernels:
-        if not keeps_inside(kernel, whole):
+    module: plan.Module, launches: Iterable[Kernel | Launch], buffers: tuple[Tensor, ...]
+) -> tuple[tuple[Kernel | Launch, ...], list[Diag]]:
+    """The launches, their kernels with a guard around each access of a tensor that is not shown to be inside, and R3601
+    for each."""
+    launches = tuple(launches)
+    whole = Module(module, launches, buffers)
+    made: list[Kernel | Launch] = []
+    notes: list[Diag] = []
+    for kernel in launches:
+        if isinstance(kernel, Kernel) and not keeps_inside(kernel, whole):
             tensors = tensors_of(kernel, whole)
             guards = _Guards(tensors)
             for v in visits(kernel, module.program.model):

@@ -3,21 +3,25 @@ that share a launch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby
 
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
+from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
 from ...kernels.alternatives.materialize_prologues import Materialized, materialize_prologues
 from ...kernels.alternatives.part_region import part_region
 from ...kernels.alternatives.parts import Names, Surroundings, with_parts
+from ...kernels.alternatives.read_pages import copies_of_pages, with_pages
 from ...kernels.alternatives.scan_in_steps import scan_in_steps
+from ...kernels.alternatives.split_columns import ways
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.attention import streaming_of
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from ...kit.phrase import Phrase
@@ -36,7 +40,9 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    module, apart = materialize_prologues(in_parts(module, planner), planner.us)
+    module, _ = pages_read(in_parts(module, planner), planner)
+    module, _ = columns_split(module, planner)
+    module, apart = materialize_prologues(module, planner.us)
     return with_parts(module, sums_by(module, planner)), apart
 
 
@@ -46,6 +52,72 @@ def in_parts(module: region.Module, planner: Planner | None = None) -> region.Mo
     for rewrite in REWRITES.values():
         module = with_parts(module, parts_by(rewrite, module, planner))
     return module
+
+
+def columns_split(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
+    """The module with each two regions that share a kernel in two steps, where these take less; and the regions that
+    each first of them became with its reader."""
+    found: dict[str, Regions] = {}
+    sizes = sizes_of(module.model)
+    for name, reader in readers_of(module).items():
+        pair = module.program.region(name), module.program.region(reader)
+        if pair[0].must_fuse or pair[1].must_fuse:
+            continue
+        best, least = None, None
+        for way in ways(pair, sizes, planner.card.sms, Names.of(module)):
+            least = planner.us(module, *pair[:1]) if least is None else least
+            other = in_two_steps(module, pair, way)
+            if any(check_proofs(other, one) for one in way):
+                continue
+            # the kernel that combines starts early (`lower.gpu.early`): its start costs nothing
+            time = planner.us(other, way[0]) + planner.us(other, way[2]) - planner.card.start_us
+            if time < least:
+                best, least, found[name] = other, time, way
+        module = best or module
+    return module, found
+
+
+def pages_read(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, tuple[str, ...]]]:
+    """The module with pages read where they lie by each two regions that share a kernel, where that takes less than
+    their copies; and the copies that are not made, by the first of the two."""
+    found: dict[str, tuple[str, ...]] = {}
+    known = copies_of_pages(module.program.regions)
+    for name, reader in readers_of(module).items() if known else ():
+        pair = module.program.region(name), module.program.region(reader)
+        inputs = {t.name for one in pair for t in one.inputs}
+        others = {t.name for one in module.program.regions if one not in pair for t in one.inputs}
+        kept = others | {t.name for t in module.model.outputs}
+        copies = {t: one for t, one in known.items() if t in inputs - kept}
+        if not copies or any(one.must_fuse for one in pair):
+            continue
+        other = _without(module, copies, {one.name: with_pages(one, copies) for one in pair})
+        changed = tuple(other.program.region(one.name) for one in pair)
+        if isinstance(streaming_of(*changed), str) or any(check_proofs(other, one) for one in changed):
+            continue
+        before = planner.us(module, pair[0]) + sum(planner.us(module, one) for one in copies.values())
+        takes_less = planner.us(other, changed[0]) < before
+        # no family reads pages of a cache without any: where sizes may be 0 the copies are made
+        if takes_less and not planner.plans(other, *changed)[-1].assume:
+            module, found[name] = other, tuple(one.name for one in copies.values())
+    return module, found
+
+
+def _without(
+    module: region.Module, copies: Mapping[str, region.Region], changed: Mapping[str, region.Region]
+) -> region.Module:
+    """The module without copies, and with other regions in the place of some."""
+    gone = {one.name for one in copies.values()}
+    regions = tuple(changed.get(r.name, r) for r in module.program.regions if r.name not in gone)
+    buffers = tuple(b for b in module.program.buffers if b.name not in copies)
+    return replace(module, program=replace(module.program, buffers=buffers, regions=regions))
+
+
+def in_two_steps(module: region.Module, pair: Regions, way: Regions) -> region.Module:
+    """The module with the regions of two steps in the place of two, and without what these handed on."""
+    gone = {t.name for t in pair[0].outputs} & {t.name for t in pair[1].inputs}
+    program = replace(module.program, buffers=tuple(b for b in module.program.buffers if b.name not in gone))
+    parts = {one.name: (one,) for one in module.program.regions} | {pair[0].name: way[:1], pair[1].name: way[1:]}
+    return with_parts(replace(module, program=program), parts)
 
 
 def launches(module: region.Module, planner: Planner) -> tuple[Regions, ...]:
@@ -132,4 +204,15 @@ def parts_by(
     return found
 
 
-__all__ = ["REWRITES", "in_parts", "kernels_for", "launches", "parts_by", "sums_by", "why_apart"]
+__all__ = [
+    "REWRITES",
+    "columns_split",
+    "in_parts",
+    "in_two_steps",
+    "kernels_for",
+    "launches",
+    "pages_read",
+    "parts_by",
+    "sums_by",
+    "why_apart",
+]

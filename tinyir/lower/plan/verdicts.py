@@ -16,7 +16,17 @@ from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from ...kit.phrase import Listing, Phrase
 from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of
-from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by, why_apart
+from .kernels_for import (
+    REWRITES,
+    Rewrite,
+    columns_split,
+    kernels_for,
+    launches,
+    pages_read,
+    parts_by,
+    sums_by,
+    why_apart,
+)
 from .planner import Planner
 
 
@@ -25,7 +35,8 @@ def verdicts(
 ) -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
-    kernels; R3476 for two regions whose kernel is not of the fastest family."""
+    kernels; R3476 for two regions whose kernel is not of the fastest family; R3480 for two whose columns are walked in
+    chunks, R3481 for two that read pages where they lie."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [
@@ -45,6 +56,14 @@ def verdicts(
             )
         ]
         module = with_parts(module, several)
+    module, read = pages_read(module, planner)
+    for name, copies in read.items():
+        facts = {"region": name, "copies": ", ".join(copies)}
+        said.append(Diag("R3481", name, facts, module.program.region(name).span))
+    module, split = columns_split(module, planner)
+    for name, (first, second, last) in split.items():
+        facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
+        said.append(Diag("R3480", name, facts, second.span))
     for one in apart:
         facts = {
             "region": one.region.name,

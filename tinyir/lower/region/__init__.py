@@ -19,6 +19,7 @@ from .fuse import Partition, Verdict
 from .fuse_prologues import fuse_prologues
 from .join_demanded import Demand, demands_of, join_demanded, kernel_of, refusal_of
 from .join_siblings import join_siblings
+from .lone_queries import give_rows, mark_lone_queries
 from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
 from .normalise import PASSES, why_several
@@ -82,6 +83,7 @@ def _settled(
         program = made.program()
         for rewrite in passes(is_distributed):
             program = replace(program, regions=tuple(map(rewrite, program.regions)))
+        program = give_rows(program)
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if not whole:
             must_be_held(program)
@@ -163,7 +165,7 @@ def _cut(
 ) -> tuple[Cut, tuple[Demand, ...], dict[tuple[str, str], Verdict]]:
     """The cut with the demands that are joined `first`; all that is demanded, and the verdicts on the joins for its
     sake that are not legal."""
-    graph = graphs.build(module)
+    graph = mark_lone_queries(graphs.build(module))
     merged = {}
     for rewrite in GRAPH_PASSES:
         graph, merged[rewrite.__name__] = rewrite(graph)

@@ -16,7 +16,7 @@ other points, what it reads may be computed at each of them (`compute_at_reads`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
@@ -26,7 +26,7 @@ from ...ir.scope import Scope
 from ...kit.phrase import Phrase
 from .cluster import MOST_VALUES, Cluster, is_free, joined, reads_between, start_of
 from .compute_at_reads import compute_at_reads
-from .graph import Graph, point_map, targets
+from .graph import Graph, is_exponential, point_map, targets
 from .normalise import holding_fault
 from .store_in_order import store_in_order
 from .witness import WITNESSED, witness_of
@@ -436,7 +436,8 @@ class Partition:
             rows = points_of((found.sizes[i] for i in found.parallel(found.folds[0])), typical)
             length = points_of((found.sizes[i] for i in found.folded(found.folds[0])), typical)
             returns = not found.iters(graph) <= found.parallel(found.folds[0])
-            return "few rows" if returns and rows < FEW_ROWS and length > LONG_ROW else ""
+            is_few = returns and rows < FEW_ROWS and length > LONG_ROW
+            return "few rows" if is_few and not self._may_be_weights(found) else ""
         if producer.folds:
             return ""
         escaping = list(dict.fromkeys(s.name for _, s, _ in reads_between(producer, consumer, graph)))
@@ -447,6 +448,28 @@ class Partition:
             return ""
         ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
         return "cost" if recompute(ops, elements, target / elements) > saved else ""
+
+    def _may_be_weights(self, found: Cluster) -> bool:
+        """True when rows of a contraction's results lead to another contraction by way of an exponential: they may be
+        handed on, however long they are, and need not be whole."""
+        nodes = self.graph.nodes
+
+        def reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+            pending, seen = list(start), set(start)
+            while pending:
+                name = pending.pop()
+                new = set() if nodes[name].is_heavy else {n for n in step(name) if n in nodes} - seen
+                seen |= new
+                pending += new
+            return seen
+
+        before = reached(found.members, lambda n: nodes[n].sources)
+        after = reached(found.members, lambda n: self.graph.users.get(n, ()))
+        return (
+            any(nodes[n].is_heavy for n in before)
+            and any(nodes[n].is_heavy for n in after)
+            and any(is_exponential(nodes[n]) for n in before | after)
+        )
 
     def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
         """True when a factor of a contraction is read from the producer."""

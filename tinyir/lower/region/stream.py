@@ -36,7 +36,6 @@ def stream_rows(found: Partition, apart: Mapping[str, str]) -> dict[int, int]:
         value, reader = _reader_of(rows, found)
         firsts = _contractions_of(rows, found)
         if reader is None or not firsts:
-            found.attentions |= dict.fromkeys(_of_lone_queries(rows, found), Phrase("each key meets one query alone"))
             continue
         if not any(is_exponential(n) for c in (rows, *firsts) for n in c.members.values()):
             continue  # rows without one are no weights, as the rule would find
@@ -67,19 +66,6 @@ def _reader_of(rows: Cluster, found: Partition) -> tuple[str, Cluster | None]:
             if len(reader.heavy()) == 1 and _sums_rows(rows, value, reader, found):
                 return value, reader
     return "", None
-
-
-def _of_lone_queries(rows: Cluster, found: Partition) -> list[str]:
-    """The weights between two contractions without reuse: there are no rows that a group of threads could share."""
-    nodes, sources = found.graph.nodes, [c for c in map(found.cluster_of, rows.sources) if c is not None]
-    if not any(is_exponential(nodes[s]) for f in rows.folds for s in nodes[f].sources if s in nodes):
-        return []
-
-    def is_light(cluster: Cluster) -> bool:
-        return any(nodes[f].is_contraction and not nodes[f].is_heavy for f in cluster.folds)
-
-    values = [v for v in rows.escaping(found.graph) if v in rows.place and rows.own(v) & rows.folded(rows.folds[0])]
-    return [v for v in values if any(map(is_light, found.readers_of((v,)))) and any(map(is_light, sources))]
 
 
 def _sums_rows(rows: Cluster, value: str, reader: Cluster, found: Partition) -> bool:

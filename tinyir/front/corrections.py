@@ -1,4 +1,4 @@
-"""The mends that diagnostics carry, applied to the source of a model (`tiny-front --fix`)."""
+"""The corrections that diagnostics carry, applied to the source of a model (`tiny-front --fix`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from . import read
 MOST_ROUNDS = 100
 
 
-def mended(text: str, file: str = "") -> tuple[str, list[Diag]]:
-    """The source with every mend applied that a fault of it carries, until it holds, and then those of its warnings;
-    and what was mended. Raises Refused when a fault is left that carries none, with the faults of the text as it was
-    given."""
+def corrected(text: str, file: str = "") -> tuple[str, list[Diag]]:
+    """The source with every correction applied that a fault of it carries, until it holds, and then those of its
+    warnings; and what was corrected. Raises Refused when a fault is left that carries none, with the faults of the text
+    as it was given."""
     done: list[Diag] = []
     first: Refused | None = None
     found = text

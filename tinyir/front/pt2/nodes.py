@@ -1,0 +1,73 @@
+"""The nodes of an exported graph: what they read and give, and the words for their ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...kit.diag import refuse
+from ...kit.phrase import Phrase
+from .table import ATEN_OPS
+
+EFFECTS = ("_assert_", "sym_constrain_", "_check")  # nodes that only check, and give nothing
+
+
+def names_in(arg: Any) -> list[str]:
+    """The values that an argument names."""
+    ((kind, value),) = arg.items()
+    if kind == "as_tensor":
+        return [value["name"]]
+    if kind == "as_tensors":
+        return [v["name"] for v in value]
+    if kind == "as_optional_tensors":
+        return [v["as_tensor"]["name"] for v in value if "as_tensor" in v]
+    if kind == "as_optional_tensor":
+        return [value["as_tensor"]["name"]] if "as_tensor" in value else []
+    return []
+
+
+def named_by(outputs: Any) -> list[str]:
+    """The tensors that a node gives, in order."""
+    found: list[str] = []
+    for output in outputs:
+        ((kind, value),) = output.items()
+        if kind == "as_tensor":
+            found.append(value["name"])
+        elif kind == "as_tensors":
+            found += [v["name"] for v in value]
+        elif not is_size(output) and kind != "as_none":
+            raise refuse(
+                "E0126", type=Phrase("a result of kind {replace}", replace=kind.removeprefix("as_").replace("_", " "))
+            )
+    return found
+
+
+def is_size(output: Any) -> bool:
+    """Whether what a node gives is a size or another number, not a tensor."""
+    return next(iter(output)) in ("as_sym_int", "as_sym_bool", "as_sym_float", "as_int", "as_bool")
+
+
+def only_checks(word: str) -> bool:
+    """Whether an op only checks, and gives nothing."""
+    return word.startswith(EFFECTS)
+
+
+def word_of(target: str) -> str:
+    """An op as the table has it: `mm.default` of `torch.ops.aten.mm.default`, others with their namespace."""
+    return target.removeprefix("torch.ops.").removeprefix("aten.")
+
+
+def functional(word: str) -> str:
+    """An op that writes to its operand as the one that gives what it writes: `relu_.default` as `relu.default`."""
+    name, dot, overload = word.partition(".")
+    plain = f"{name[:-1]}{dot}{overload}"
+    return plain if name.endswith("_") and not name.endswith("__") and plain in ATEN_OPS else word
+
+
+def module_of(node: Any) -> str:
+    """The module that a node comes from, for messages."""
+    stack = (node.get("metadata") or {}).get("nn_module_stack", "")
+    path = stack.rpartition(";")[2].split(",")
+    return path[1] if len(path) > 2 else ""
+
+
+__all__ = ["functional", "is_size", "module_of", "named_by", "names_in", "only_checks", "word_of"]

@@ -1,0 +1,123 @@
+"""Masks whose ends the data give: a cache with room, of which each sequence has filled another length.
+
+    where(cmplt(index(i3), lengths[i0]), x, -inf)   →   mask i3 < limit0, limit0 = lengths[i0] within 0..S
+
+A comparison of integers whose difference is a number of rows and columns, and a number of data that is the same for all
+of a tile, is a mask like any other with that number as a symbol. The kernel reads the number once for each tile, so
+that blocks beyond it are not fetched. It is cut off where no row and no column of the tile would tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Ternary, Unary, walk
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.region import Region
+from ...ir.traits import axes_of
+from ...ir.types import DTYPES
+from ..attention.second import inlined
+from ..attention.weights import No
+
+I64 = DTYPES["i64"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An integer of a tile that data give: `value` within 0..`most`, by a name that no text has."""
+
+    name: str
+    value: Body
+    most: Expr
+
+
+def limits_in(
+    region: Region, condition: Body, row: Axis, column: Axis, taken: int
+) -> tuple[tuple[Bound, ...], tuple[Limit, ...], Body | None]:
+    """The masks that a condition on a score states, the limits that these name, counted from `taken` on, and what is
+    left of the condition, None for nothing."""
+    masks: list[Bound] = []
+    limits: list[Limit] = []
+    rest: list[Body] = []
+    try:
+        parts = list(_parts(inlined(region, condition)))
+    except No:
+        return (), (), condition
+    for part in parts:
+        found = _limit(part, row, column, taken + len(limits))
+        if found is None:
+            rest.append(part)
+        else:
+            masks.append(found[0])
+            limits.append(found[1])
+    if not limits:
+        return (), (), condition
+    left: Body | None = None
+    for part in rest:
+        left = part if left is None else Binary("and", left, part, DTYPES["bool"])
+    return tuple(masks), tuple(limits), left
+
+
+def _parts(condition: Body) -> Iterator[Body]:
+    """What must hold together."""
+    if isinstance(condition, Binary) and condition.op == "and":
+        yield from _parts(condition.left)
+        yield from _parts(condition.right)
+    else:
+        yield condition
+
+
+def _limit(condition: Body, row: Axis, column: Axis, number: int) -> tuple[Bound, Limit] | None:
+    """A condition as a mask with its limit: a*row + b*column + rest + data >= 1."""
+    is_not = isinstance(condition, Unary) and condition.op == "not"
+    compared = condition.x if is_not else condition
+    if not isinstance(compared, Binary) or compared.op != "cmplt" or compared.left.dtype.is_float:
+        return None
+    low, high = (compared.right, compared.left) if is_not else (compared.left, compared.right)
+    place, data = _linear(high)
+    other, taken = _linear(low)
+    place, data = place - other + is_not, [*data, *((-sign, body) for sign, body in taken)]  # not y < x: x <= y
+    own = {row.name, column.name}
+    if not data or any(own & axes_of(body) or _is_chosen(body) for _, body in data):
+        return None
+    by = {axis.name: sum(c for c, m in place.terms if m == (axis.name,)) for axis in (row, column)}
+    rest = place - sum((c * Expr.of(name) for name, c in by.items()), ZERO)
+    if by[column.name] not in (1, -1) or own & set(rest.names()):
+        return None
+    most = rest + sum((max(by[a.name], 0) * (a.size - 1) for a in (row, column)), ZERO)
+    wide = sum((abs(by[a.name]) * (a.size - 1) for a in (row, column)), ONE)
+    name = f"limit{number}"
+    value: Body = Index(most, I64)
+    for sign, body in data:
+        value = Binary(
+            "add" if sign > 0 else "sub", value, Unary("cast", body, I64) if body.dtype != I64 else body, I64
+        )
+    value = Binary("min", Binary("max", value, Literal(0, I64), I64), Index(wide, I64), I64)
+    return Bound(place + name - most, lower=ONE), Limit(name, value, wide)
+
+
+def _is_chosen(body: Body) -> bool:
+    return any(isinstance(n, (Gather, Random, Ternary)) for n in walk(body))
+
+
+def _linear(body: Body) -> tuple[Expr, list[tuple[int, Body]]]:
+    """An integer as an expression of axes and sizes, and data with their signs."""
+    if isinstance(body, Index):
+        return body.expr, []
+    if isinstance(body, Literal):
+        return Expr.of(int(body.value)), []
+    if isinstance(body, Unary) and body.op == "cast" and not body.x.dtype.is_float and body.x.dtype.kind != "b":
+        return _linear(body.x)
+    if isinstance(body, Unary) and body.op == "neg":
+        place, data = _linear(body.x)
+        return -1 * place, [(-sign, inner) for sign, inner in data]
+    if isinstance(body, Binary) and body.op in ("add", "sub"):
+        (left, ours), (right, theirs) = _linear(body.left), _linear(body.right)
+        if body.op == "add":
+            return left + right, [*ours, *theirs]
+        return left - right, [*ours, *((-sign, inner) for sign, inner in theirs)]
+    return ZERO, [(1, body)]
+
+
+__all__ = ["Limit", "limits_in"]
