@@ -1,9 +1,11 @@
 """Attention as one kernel beside torch's by cuDNN, by FlashAttention 2 and by FlexAttention, on one card, in one run.
 
-    python tests/bench/attention.py [--out results.json] [--texts DIR] [--limit S]   measure; needs a GPU, PyCUDA, torch
+    python tests/bench/attention.py [--part fp16 odd bf16 forms] [--out results.json] [--texts DIR] [--limit S]
+      measure, all or some parts; needs a GPU, PyCUDA, torch
     python tests/bench/attention.py --emit DIR                                       only write the CUDA texts, which
       needs none of them
     python tests/bench/attention.py --table results.json                             print the tables of docs
+    python tests/bench/attention.py --arch sm80 [--plans N]                          sm80's form (`attention_sm80`)
 
 Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are
 random normal. Ours and every rival that takes the case are compared with fp64 on rows spread over the first and the
@@ -23,19 +25,22 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench.attention_forms import FORMS, added, operands, written  # noqa: E402
+from tests.bench.attention_forms import flex as flex_of  # noqa: E402
 from tests.bench.card import card_here, versions_here  # noqa: E402
 
 TOKENS = 16384  # of all batches together
 HIDDEN = 2048  # of all heads together
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 ODD_LENGTHS = (197, 1000, 1500, 4093)
+ODD_DEPTHS = (40, 72, 80, 96, 120)
 DEPTHS = (64, 128, 256)
 RUNS = 15
 ROWS_CHECKED = 256
@@ -47,7 +52,8 @@ RIVALS = ("cudnn", "fa2", "flex")
 @dataclass(frozen=True, slots=True)
 class Case:
     """One attention: Q [batch, heads, length, depth], K and V with `kv` heads. `window` keys of a row count, 0 all that
-    causality leaves; `bias` is added to the scores, [1, heads, length, length]."""
+    causality leaves; `bias` is added to the scores, [1, heads, length, length]; `extra` is one of
+    `attention_forms.FORMS`."""
 
     dtype: str
     batch: int
@@ -59,6 +65,7 @@ class Case:
     window: int = 0
     softcap: float = 0.0
     has_bias: bool = False
+    extra: str = ""
 
     @property
     def name(self) -> str:
@@ -74,6 +81,7 @@ class Case:
             f"window {self.window}" if self.window else "",
             f"soft-cap {self.softcap:g}" if self.softcap else "",
             "bias" if self.has_bias else "",
+            self.extra,
         ]
         return " ".join(filter(None, words))
 
@@ -87,7 +95,12 @@ class Case:
     @property
     def is_plain(self) -> bool:
         """Whether it is of the sweep that cuDNN's mean is taken over."""
-        return self.form in ("full", "causal") and self.length in LENGTHS
+        return self.form in ("full", "causal") and self.length in LENGTHS and self.depth in DEPTHS
+
+    @property
+    def rounded(self) -> Case:
+        """The case with whole blocks of 64 rows and a depth of whole products."""
+        return replace(self, length=-(-self.length // 64) * 64, depth=-(-self.depth // 16) * 16)
 
 
 def sweep(dtype: str, lengths: Iterable[int], depths: Iterable[int]) -> list[Case]:
@@ -100,17 +113,39 @@ def sweep(dtype: str, lengths: Iterable[int], depths: Iterable[int]) -> list[Cas
     ]
 
 
-def cases() -> list[Case]:
-    """What is measured, in this order: those that need a rival to be compiled come last."""
+def odd_cases() -> list[Case]:
+    """Lengths and depths that tiles do not divide, and beside each the size rounded up."""
+    found = []
+    for is_causal in (False, True):
+        for length in ODD_LENGTHS:
+            batch = max(1, TOKENS // (-(-length // 64) * 64))
+            found += [Case("fp16", batch, HIDDEN // d, HIDDEN // d, length, d, is_causal) for d in (64, 128)]
+        found += [Case("fp16", 8, 16, 16, 2048, depth, is_causal) for depth in ODD_DEPTHS]
+    return list(dict.fromkeys(one for case in found for one in (case, case.rounded)))
+
+
+def form_cases() -> list[Case]:
+    """What is more than a plain sweep; most need a rival to be compiled."""
     return [
-        *sweep("fp16", LENGTHS, DEPTHS),
         Case("fp16", 4, 32, 8, 4096, 128, is_causal=True),
-        *sweep("fp16", ODD_LENGTHS, (64, 128)),
-        *sweep("bf16", LENGTHS, DEPTHS),
         Case("fp16", 1, 16, 16, 16384, 128, is_causal=True, window=1024),
         Case("fp16", 4, 16, 16, 4096, 128, has_bias=True),
         Case("fp16", 4, 16, 16, 4096, 128, is_causal=True, softcap=50.0),
+        *(Case("fp16", 4, 16, 16, 4096, 128, extra != "relative", extra=extra) for extra in FORMS),
     ]
+
+
+PARTS: dict[str, Callable[[], list[Case]]] = {
+    "fp16": lambda: sweep("fp16", LENGTHS, DEPTHS),
+    "odd": odd_cases,
+    "bf16": lambda: sweep("bf16", LENGTHS, DEPTHS),
+    "forms": form_cases,
+}
+
+
+def cases(parts: Iterable[str] = PARTS) -> list[Case]:
+    """What is measured, in this order: those that need a rival to be compiled come last."""
+    return list(dict.fromkeys(case for part in parts for case in PARTS[part]()))
 
 
 def model_of(case: Case) -> str:
@@ -145,7 +180,7 @@ def emitted(case: Case) -> str:
     from tinyir.ir.pipeline import STAGES
     from tinyir.lower import lower_to
 
-    module: Any = read(model_of(case), "attention.json")
+    module: Any = written(case) if case.extra else read(model_of(case), "attention.json")
     for stage in STAGES[1:]:
         module = lower_to(stage, module, "sm90", card_here())
     return manifest.show(module)
@@ -165,7 +200,7 @@ def operands_of(case: Case) -> dict[str, Any]:
     x["O"] = torch.full_like(x["Q"], math.nan)
     if case.has_bias:
         x["bias"] = torch.randn(1, case.heads, case.length, case.length, device="cuda").to(kind)
-    return x
+    return {**x, **(operands(case) if case.extra else {})}
 
 
 def rivals_of(case: Case, x: dict[str, Any]) -> dict[str, Callable[[], Any]]:
@@ -187,6 +222,8 @@ def rivals_of(case: Case, x: dict[str, Any]) -> dict[str, Callable[[], Any]]:
 
         return run
 
+    if case.extra and case.extra != "log-sum-exp":
+        return {"flex": flex_of(case, x)}
     if case.softcap:
         return {"flex": flex(case, x)}
     if case.window:
@@ -244,6 +281,8 @@ def wanted_of(case: Case, x: dict[str, Any]) -> tuple[Any, Any]:
             scores = case.softcap * torch.tanh(scores / case.softcap)
         if case.has_bias:
             scores = scores + x["bias"][0, head, rows].double()
+        if case.extra:
+            scores = scores + added(case, x, batch, head, rows, columns)
         if case.is_causal:
             apart = rows[:, None] - columns[None, :]
             scores = scores.masked_fill((apart < 0) | (apart >= (case.window or case.length)), -math.inf)
@@ -282,9 +321,9 @@ def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
     from tinyir.runtime.graph import Graph
     from tinyir.runtime.program import Program
 
-    x = operands_of(case)
+    x, sizes = operands_of(case), {} if case.extra else {"B": case.batch, "S": case.length}
     kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in x.items()}
-    program = Program(device, text, manifest.parse(text), {"B": case.batch, "S": case.length}, kept=kept)
+    program = Program(device, text, manifest.parse(text), sizes, kept=kept)
     torch.cuda.synchronize()
     program.run()
     device.stream.synchronize()
@@ -356,6 +395,13 @@ def tables(rows: list[dict[str, Any]]) -> str:
             cells = [f"{row['us'][n]:.1f} us, {row['ratio'][n]:.2f}" if n in row["us"] else "" for n in RIVALS]
             sizes = f"{case.dtype}, {case.batch} x {case.heads} x {case.length} x {case.depth}, {case.form}"
             found.append(f"| {sizes} | {row['us']['ours']:.1f} us, {row['tflops']['ours']:.0f} | {' | '.join(cells)} |")
+    found += ["", "| odd size | us | rounded up | times |", "| --- | --- | --- | --- |"]
+    us = {case: row["us"]["ours"] for case, row in done}
+    for case in us:
+        if case != case.rounded and case.rounded in us:
+            ratio = us[case] / us[case.rounded]
+            sizes = f"{case.batch} x {case.heads} x {case.length} x {case.depth}, {case.form}"
+            found.append(f"| {sizes} | {us[case]:.1f} | {us[case.rounded]:.1f} | {ratio:.3f} |")
     return "\n".join(found)
 
 
@@ -369,11 +415,11 @@ def prepared(case: Case, folder: Path | None) -> tuple[str, tuple[str, ...]]:
     return text, tuple(f"{case.name}: {line.strip()}" for line in said)
 
 
-def texts_of(folder: Path | None) -> dict[Case, str]:
+def texts_of(folder: Path | None, parts: list[str]) -> dict[Case, str]:
     """The texts of all cases, made and compiled side by side; remarks of ptxas are printed."""
-    found, begun = {}, time.monotonic()
+    found, begun, asked = {}, time.monotonic(), cases(parts)
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        for case, (text, said) in zip(cases(), pool.map(functools.partial(prepared, folder=folder), cases())):
+        for case, (text, said) in zip(asked, pool.map(functools.partial(prepared, folder=folder), asked)):
             found[case] = text
             for line in said[:2]:
                 print(line[:200], flush=True)
@@ -417,6 +463,9 @@ def main() -> int:
     parser.add_argument("--emit", type=Path)
     parser.add_argument("--texts", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90")
+    parser.add_argument("--plans", type=int, default=4)
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--limit", type=float, default=math.inf)
     parser.add_argument("--out", type=Path, default=Path("attention.json"))
     args = parser.parse_args()
@@ -428,7 +477,11 @@ def main() -> int:
         for case in cases():
             (args.emit / f"{case.name}.cu").write_text(emitted(case), encoding="utf-8")
         return 0
-    return measure(texts_of(args.texts), args.out, args.limit)
+    if args.arch == "sm80":
+        from tests.bench import attention_sm80
+
+        return attention_sm80.measure(args.out, args.limit, args.plans)
+    return measure(texts_of(args.texts, args.part), args.out, args.limit)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ INPUTS = {  # of the cases that take other numbers than whole ones: what draws t
     "sums of lanes": ((of_rows,), NEAR),
     "flash with a mask": (OF_SCORES, 2e-2),
 }
-OF_ALGO = dict.fromkeys(("streaming", "streaming_softmax"), (OF_SCORES, 0.004))
+OF_ALGO = dict.fromkeys(("streaming", "streaming_mma", "streaming_softmax"), (OF_SCORES, 0.004))
 
 
 def _case(name: str, text: str) -> Family:

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.bench.attention import Case, cases, model_of, tables
+from tests.bench.attention import Case, cases, model_of, odd_cases, tables
+from tests.bench.attention_forms import written
+from tinyir.front.json import read
+from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
-
-from .test_streaming import regions_of
 
 FORMS = {case.form: case for case in cases()}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_each_form_is_one_kernel_on_tensor_cores(form: str) -> None:
-    plans = to_plan.lower(regions_of(model_of(FORMS[form])), "sm90", "h200").plans
-    assert plans[0].algo == "streaming_softmax"
-    assert len({p.regions for p in plans}) == 1
+    case = FORMS[form]
+    module: Any = written(case) if case.extra else read(model_of(case))
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    plans = to_plan.lower(module, "sm90", "h200").plans
+    (first, *others) = (p for p in plans if len(p.regions) == 2)
+    assert first.algo == "streaming_softmax" and {p.regions for p in others} <= {first.regions}
+    assert {p.algo for p in plans if len(p.regions) == 1} <= {"flat"}  # a table's positions are chosen before
+
+
+def test_each_odd_size_is_measured_beside_the_one_rounded_up() -> None:
+    found = odd_cases()
+    odd = [case for case in found if case != case.rounded]
+    assert len(odd) == 2 * (4 * 2 + 3) and {case.rounded for case in odd} <= set(found)
 
 
 def test_cases_have_names_of_their_own() -> None:

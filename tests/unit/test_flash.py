@@ -18,8 +18,9 @@ from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
 from tinyir.kernels import FAMILIES
 from tinyir.kernels.attention import streaming_of
+from tinyir.kernels.attention.score import score_of
+from tinyir.kernels.attention.walk import sides_of, walk_of
 from tinyir.kernels.family import Clocks
-from tinyir.kernels.flash.masks import sides_of, walk_of
 from tinyir.kernels.flash.match import Flash, flash_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -153,13 +154,13 @@ def test_blocks_are_walked_once_and_cut_where_a_mask_cuts_them(window: int, offs
 # --- which regions, which plans
 
 
-def test_it_is_the_default_where_it_fits_and_streaming_where_it_does_not() -> None:
+def test_it_is_the_default_where_it_fits_and_others_where_it_does_not() -> None:
     for model, arch, algo in (
         ({"d": 64, **FP16}, "sm90", ALGO),
-        ({"d": 64, **FP16}, "sm80", "streaming"),
+        ({"d": 64, **FP16}, "sm80", "streaming_mma"),
         ({"d": 64, "dtype": "fp32"}, "sm90", "streaming"),
-        ({"d": 36, **FP16}, "sm90", "streaming"),
-        ({"d": 20, "e": 24, **FP16}, "sm90", "streaming"),
+        ({"d": 36, **FP16}, "sm90", "streaming_mma"),
+        ({"d": 20, "e": 24, **FP16}, "sm90", "streaming_mma"),
     ):
         module = to_plan.lower(regions_of(attention(s=512, t=512, **model)), arch)
         assert module.plans[0].algo == algo, model
@@ -175,11 +176,11 @@ def test_the_reason_is_said() -> None:
 
 def test_scale_and_masks_are_taken_off_the_score() -> None:
     regions = regions_of(attention(causal=True, window=9, d=64, **FP16)).program.regions[:2]
-    found = flash_of(streaming_of(*regions))
+    found = score_of(streaming_of(*regions))
     assert found.work is None and found.masks and found.has_reciprocal
     assert abs(found.factor - 0.125 * 1.4426950408889634) < 1e-6 and found.scale == 0.125
     regions = regions_of(attention(softcap=15.0, d=64, **FP16)).program.regions[:2]
-    assert flash_of(streaming_of(*regions)).work is not None
+    assert score_of(streaming_of(*regions)).work is not None
 
 
 def test_every_candidate_is_a_plan_that_holds() -> None:
@@ -294,13 +295,15 @@ REASONS: dict[str, tuple[dict[str, Any], str, str]] = {
 def test_a_remark_says_why_it_is_not_taken(name: str) -> None:
     model, arch, reason = REASONS[name]
     module = regions_of(attention(**model))
-    assert to_plan.lower(module, arch).plans[0].algo == ("streaming" if reason else ALGO)
+    taken = "streaming" if "fp32" in reason else "streaming_mma" if reason else ALGO
+    assert to_plan.lower(module, arch).plans[0].algo == taken
     said = [d.facts for d in to_plan.verdicts(module, arch) if d.code == "R3476"]
-    assert [(f["algo"], f["faster"], f["what"]) for f in said] == ([("streaming", ALGO, reason)] if reason else [])
+    found = [(f["algo"], f["what"]) for f in said if f["faster"] == ALGO]
+    assert found == ([(taken, reason)] if reason else [])
 
 
 def test_a_remark_says_what_a_dearer_plan_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans of the family that cost more than those of `streaming` are said with their time."""
+    """Plans of the family that cost more than those of another are said with their time."""
     module = regions_of(attention(**FP16))
     slow = [replace(f, clocks=lambda *_: Clocks({"test": 1e6})) if f.algo == ALGO else f for f in FAMILIES]
     monkeypatch.setattr(kernels, "FAMILIES", tuple(slow))

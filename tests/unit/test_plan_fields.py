@@ -43,6 +43,7 @@ QUICK = (
     "synchronous",
     "attention",
     "flash",
+    "warps",
     "scan of a warp",
     "scan by look back at flags",
     "scatter by compare and swap",

@@ -123,14 +123,16 @@ class _Walk:
                 lanes = lanes.without(name)
             self.block(s.body, lanes)
             return
-        columns = s.size[1] if s.size else array.type.shape[1].evaluate({})
+        rows, columns = s.size or tuple(e.evaluate({}) for e in array.type.shape)
         is_wide = array.kind == "wgmma" and columns % 16 == 0
         width = 16 if is_wide else 8
         pieces = columns // width if lanes.count * columns // 2 <= MOST_CASES else 1
-        more, number = lanes.times(pieces * width // 2)
+        blocks = rows // 16 if array.kind == "mma" and pieces > 1 else 1
+        more, number = lanes.times(blocks * pieces * width // 2)
+        block, number = number // (pieces * width // 2), number % (pieces * width // 2)
         piece, e = number // (width // 2), number % (width // 2)
         lane = more.names["lane"]
-        warp = 16 * (more.names["warpgroup.thread"] // WARP) if array.kind == "wgmma" else 0 * lane
+        warp = 16 * (more.names["warpgroup.thread"] // WARP) if array.kind == "wgmma" else 16 * block
         row = warp + lane // 4 + 8 * (e // 2 % 2)
         column = width * piece + 8 * (e // 4) + 2 * (lane % 4) + e % 2
         shape = more.is_active.shape

@@ -166,8 +166,9 @@ def _no_reason(*_: Any) -> str:
 class Family:
     """One family of kernels. `in_warps`: its threads fold together, so a CTA has whole warps. `has_static_smem`: its
     shared memory is what a kernel gets without asking. `is_fallback`: it holds every region, and is proposed only where
-    no plan of the others is kept. `match` reads the regions of a plan as its problem, or gives the reason in words why
-    they are not; without it one region is read as `problem`, and several as siblings (`kernels.siblings`)."""
+    no plan of the others is kept. `fills_sm`: one CTA of it may keep an SM busy. `match` reads the regions of a plan as
+    its problem, or gives the reason in words why they are not; without it one region is read as `problem`, and several
+    as siblings (`kernels.siblings`)."""
 
     algo: str
     problem: type
@@ -186,6 +187,7 @@ class Family:
     in_warps: bool = False
     has_static_smem: bool = False
     is_fallback: bool = False
+    fills_sm: bool = False
 
     @property
     def name(self) -> str:

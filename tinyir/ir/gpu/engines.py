@@ -214,8 +214,9 @@ class Stmatrix:
 
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `math tf32` or
-    `math tf32x3` after the shape says how fp32 factors are multiplied (`ir.plan.words`)."""
+    """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `p[0, 16]` as
+    the left operand: 16 columns of a wider one, from there on. `math tf32` or `math tf32x3` after the shape says how
+    fp32 factors are multiplied (`ir.plan.words`)."""
 
     acc: str
     a: Place
@@ -249,8 +250,8 @@ class Wgmma:
 
 @dataclass(frozen=True, slots=True)
 class RowReduce:
-    """`row_reduce sum sc into z`: folds each row of a wgmma matrix, or of `row_parts`, and what z has of that row;
-    into `rows` whole, into `row_parts` each thread what it holds."""
+    """`row_reduce sum sc into z`: folds each row of a wgmma or mma matrix, or of `row_parts`, and what z has of that
+    row; into `rows` whole, into `row_parts` each thread what it holds."""
 
     op: str
     source: str

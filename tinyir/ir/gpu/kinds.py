@@ -10,7 +10,7 @@ from ...kit.phrase import Phrase
 from ..ops import REDUCERS
 from ..plan.words import WORDS
 from . import nodes
-from .nodes import ENGINES, FENCES, KINDS, ROUNDINGS, ROW_KINDS
+from .nodes import ENGINES, FENCES, KINDS, PART_KINDS, ROUNDINGS, ROW_KINDS
 
 
 def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
@@ -99,12 +99,10 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, nodes.Each):
         yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", *ROW_KINDS)), Phrase("a matrix in registers")
     if isinstance(s, nodes.RowReduce):
-        yield (
-            s.source,
-            _is(nodes.Reg, kind=("wgmma", "row_parts")),
-            Phrase("a matrix of kind wgmma, or of kind row_parts"),
-        )
-        yield s.to, _is(nodes.Reg, kind=ROW_KINDS), Phrase("registers of kind rows or row_parts")
+        parts, rows = ", ".join(PART_KINDS), ", ".join(ROW_KINDS)
+        kinds = ("wgmma", "mma", *PART_KINDS)
+        yield s.source, _is(nodes.Reg, kind=kinds), Phrase("an accumulator, or registers of kind {parts}", parts=parts)
+        yield s.to, _is(nodes.Reg, kind=tuple(ROW_KINDS)), Phrase("registers of kind {rows}", rows=rows)
     if isinstance(s, (nodes.WarpReduce, nodes.BlockReduce)):
         yield s.name, _is(nodes.Reg, kind=("",)), Phrase("an array of each thread")
     if isinstance(s, (nodes.BlockReduce, nodes.Ticket, nodes.LookBack)) or isinstance(s, nodes.BlockScan) and s.via:

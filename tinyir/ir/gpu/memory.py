@@ -76,8 +76,8 @@ class Reg:
 
     With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand),
     `mma` (a warp's accumulator), `mma_a`, `mma_b` (a warp's operands), `rows`, one element for each row of a `wgmma`
-    matrix, alike in the four threads that hold the row, or `row_parts`, of each row four elements, one in each of these
-    threads, that are still to be folded.
+    matrix, alike in the four threads that hold the row, `row_parts`, of each row four elements, one in each of these
+    threads, that are still to be folded, or `mma_rows` and `mma_row_parts`, the same of an `mma` matrix.
     """
 
     name: str
@@ -89,8 +89,10 @@ class Reg:
 
 
 ROUNDINGS = ("", "tf32")
-KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", "rows", "row_parts")
-ROW_KINDS = ("rows", "row_parts")
+ROW_KINDS = {"rows": "wgmma", "row_parts": "wgmma", "mma_rows": "mma", "mma_row_parts": "mma"}  # and of which matrix
+PART_KINDS = ("row_parts", "mma_row_parts")
+OPERAND_KINDS = {"wgmma_a": "wgmma", "mma_a": "mma"}  # left operands, and which matrix may become one
+KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", *ROW_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

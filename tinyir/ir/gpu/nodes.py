@@ -46,6 +46,8 @@ from .engines import (
 from .extremes import EXTREMES, Least, Most
 from .memory import (
     KINDS,
+    OPERAND_KINDS,
+    PART_KINDS,
     ROUNDINGS,
     ROW_KINDS,
     Advance,
@@ -157,8 +159,8 @@ class Order:
 class Each:
     """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in
     it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner. `each r of top`: of
-    `rows` or `row_parts`, the rows of which this thread holds elements. `approx` at the end: exp2 is the unit's own,
-    within 2 ulps, and 0 where it is below 2^-126."""
+    `rows`, `row_parts` and those of an `mma` matrix, the rows of which this thread holds elements. `approx` at the end:
+    exp2 is the unit's own, within 2 ulps, and 0 where it is below 2^-126."""
 
     names: tuple[str, ...]
     of: str

@@ -219,18 +219,29 @@ def _first(s: Statement) -> tuple[Label, ...]:
 
 @dataclass
 class _State:
-    """What has happened since the last barrier: places written and read, by this role's threads; and the tokens waited
-    for."""
+    """What has happened since the last barrier: places written and read, by this role's threads; the tokens waited for,
+    and those of copies that may have begun."""
 
     written: dict[tuple[str, str], Statement]
     read: dict[tuple[str, str], Statement]
-    waited: frozenset[str]
+    waited: frozenset[str] = frozenset()
+    begun: frozenset[str] = frozenset()
 
     def copy(self) -> _State:
-        return _State(dict(self.written), dict(self.read), self.waited)
+        return _State(dict(self.written), dict(self.read), self.waited, self.begun)
 
     def join(self, other: _State) -> _State:
-        return _State({**self.written, **other.written}, {**self.read, **other.read}, self.waited & other.waited)
+        return _State(
+            {**self.written, **other.written},
+            {**self.read, **other.read},
+            self.waited & other.waited,
+            self.begun | other.begun,
+        )
+
+    def may_land(self, load: Statement) -> bool:
+        """Whether a load may still be on its way: one of other threads always, one of these once it has begun."""
+        is_begun = not isinstance(load, nodes.CpAsync) or load.token in self.begun
+        return is_begun and load.token not in self.waited
 
 
 def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -241,7 +252,7 @@ def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         if isinstance(s, (nodes.CpAsync, nodes.TmaLoad, nodes.Send)):
             loads.setdefault(s.to.name, []).append(s)
     walk = _Memory(kernel, arrays, loads)
-    walk.end(walk.block(kernel.body, _State({}, {}, frozenset())))
+    walk.end(walk.block(kernel.body, _State({}, {})))
     yield from walk.found.values()
 
 
@@ -304,6 +315,8 @@ class _Memory:
             self._write(s, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)
+        if isinstance(s, nodes.CpAsync):
+            state.begun |= {s.token}
 
     def _meet(self, scope: str, state: _State) -> None:
         for touched in (state.written, state.read):
@@ -343,7 +356,7 @@ class _Memory:
         array = self.arrays[place.name]
         if isinstance(array, nodes.Reg):
             return
-        late = [load for load in self.loads.get(place.name, ()) if load.token not in state.waited]
+        late = [load for load in self.loads.get(place.name, ()) if state.may_land(load)]
         if late:
             self._fault(
                 s,

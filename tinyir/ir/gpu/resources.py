@@ -20,6 +20,8 @@ MATRIX_SHARE = {
     "mma_b": 32,
     "rows": 32,
     "row_parts": 32,
+    "mma_rows": 8,
+    "mma_row_parts": 8,
 }  # threads that hold one matrix together, or share its rows
 
 

@@ -1,8 +1,8 @@
 """The verifier of gpu text: what is kept of the rows of a matrix in registers, and matrices that are operands there.
 
-A row of a warpgroup's matrix is held by four threads. `rows` has one number for each row, alike in the four;
-`row_parts` has four, and the row's own is their fold. So a part may be multiplied by a number of its row, and set, and
-folded by `row_reduce`; anything else would make of four parts what the row's number never was.
+A row of an accumulator is held by four threads. `rows` and `mma_rows` have one number for each row, alike in the four;
+`row_parts` and `mma_row_parts` have four, and the row's own is their fold. So a part may be multiplied by a number of
+its row, and set, and folded by `row_reduce`; anything else would make of four parts what the row's number never was.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ...kit.phrase import Phrase
 from ..body import Binary, Body, Literal, Read, walk
 from ..expr import Expr
 from . import nodes
-from .memory import ROW_KINDS
+from .memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS
 from .nodes import Kernel
 from .walk import Visit, bodies_in
 
-ROWS = 64  # of a warpgroup's product
+ROWS = {"wgmma": 64, "mma": 16}  # of one product: a warpgroup's matrix has as many, a warp's a multiple
 OPERAND_BYTES = (2, 4)
 DEPTH_BYTES = 32  # along the sum, of one product
+STEP = 16  # elements along the sum, of a warp's operands
 
 
 def check_rows(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -35,8 +36,10 @@ def check_rows(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Dia
 def _faults(v: Visit) -> Iterator[tuple[str, str]]:
     s = v.statement
     if isinstance(s, nodes.Reg) and s.kind in ROW_KINDS:
-        if [e.constant for e in s.type.shape] != [ROWS] or s.type.dtype.name != "fp32" or s.ring > 1:
-            yield s.name, Phrase("is not fp32 of the {rows} rows of a product", rows=ROWS)
+        count = [e.constant for e in s.type.shape]
+        if not _are_rows(count, ROW_KINDS[s.kind]) or s.type.dtype.name != "fp32" or s.ring > 1:
+            rows = ROWS[ROW_KINDS[s.kind]]
+            yield s.name, Phrase("is not fp32 of the {rows} rows of a product", rows=rows)
     if isinstance(s, nodes.Reg) and s.kind == "wgmma_a" and s.type.dtype.bytes not in OPERAND_BYTES:
         yield s.name, Phrase("is an operand of {dtype}, and not of 2 or 4 bytes", dtype=s.type.dtype)
     if isinstance(s, nodes.Each) and (of := v.arrays.get(s.of)) is not None:
@@ -50,24 +53,32 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
                     wanted=wanted,
                 ),
             )
-    if isinstance(s, nodes.Assign) and _kind(v, s.to.name) in (*ROW_KINDS, "wgmma_a"):
+    if isinstance(s, nodes.Assign) and _kind(v, s.to.name) in (*ROW_KINDS, *OPERAND_KINDS):
         yield from _misplaced(s, v)
-    if isinstance(s, nodes.RowReduce) and (of := v.arrays.get(s.source)) is not None:
-        if of.kind == "row_parts" and _kind(v, s.to) != "rows" or of.type.shape[0] != Expr.of(ROWS):
+    if isinstance(s, nodes.RowReduce) and {s.source, s.to} <= v.arrays.keys():
+        of, to = v.arrays[s.source], v.arrays[s.to]
+        is_whole = of.kind not in PART_KINDS or to.kind not in PART_KINDS
+        is_alike = ROW_KINDS.get(of.kind, of.kind) == ROW_KINDS.get(to.kind) and of.type.shape[0] == to.type.shape[0]
+        if not is_whole or not is_alike:
             yield (
                 s.source,
-                Phrase(
-                    "is not folded into {to}: parts of rows are folded into rows, of {rows} at a time",
-                    to=s.to,
-                    rows=ROWS,
-                ),
+                Phrase("is not folded into {to}: parts are folded into rows, those of the same matrix", to=s.to),
             )
     if isinstance(s, nodes.Wgmma) and _kind(v, s.a.name) == "wgmma_a":
         yield from _unmet(s, v)
+    if isinstance(s, nodes.Mma):
+        yield from _unmet_by_warp(s, v)
+    yield from _of_another_matrix(s, v)
     for body in bodies_in(s):
         for node in _parts_read(body, v):
             if not (isinstance(s, nodes.Assign) and _is_scaled(s, body, node, v)):
                 yield node.tensor, Phrase("has parts of rows, which are folded before they are numbers of a row")
+
+
+def _are_rows(shape: list[int | None], matrix: str) -> bool:
+    """Whether a shape is one of rows of such a matrix."""
+    count = shape[0] if len(shape) == 1 else None
+    return count == ROWS[matrix] if matrix == "wgmma" else bool(count) and count % ROWS[matrix] == 0
 
 
 def _kind(v: Visit, name: str) -> str:
@@ -75,7 +86,7 @@ def _kind(v: Visit, name: str) -> str:
 
 
 def _parts_read(body: Body, v: Visit) -> list[Read]:
-    return [n for n in walk(body) if isinstance(n, Read) and _kind(v, n.tensor) == "row_parts"]
+    return [n for n in walk(body) if isinstance(n, Read) and _kind(v, n.tensor) in PART_KINDS]
 
 
 def _is_scaled(s: nodes.Assign, body: Body, part: Read, v: Visit) -> bool:
@@ -99,17 +110,57 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
             s.to.name,
             Phrase("is written at another row than that of `each {around}`", around=", ".join(around.names)),
         )
-    if kind == "wgmma_a" and (len(names) != 2 or s.to.index != names or around.at):
+    if kind in OPERAND_KINDS and (len(names) != 2 or s.to.index != names or around.at):
         yield (
             s.to.name,
             Phrase("is written at another element than that of `each {around}`", around=", ".join(around.names)),
         )
-    if kind == "row_parts" and not isinstance(s.value, Literal) and not _parts_read(s.value, v):
+    if kind in PART_KINDS and not isinstance(s.value, Literal) and not _parts_read(s.value, v):
         yield s.to.name, Phrase("has parts of rows, and is set to a number of each row, four of which would be folded")
-    if kind == "row_parts" and isinstance(s.value, Literal) and s.value.value != 0:
+    if kind in PART_KINDS and isinstance(s.value, Literal) and s.value.value != 0:
         yield (
             s.to.name,
             Phrase("has parts of rows, and starts at {value}, four of which would be folded", value=s.value.value),
+        )
+
+
+def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
+    """What is kept of the rows of another kind of matrix than that whose elements `each` walks, or of another count of
+    rows, and operands that are made of such a one."""
+    around = next((p for p in reversed(v.path) if isinstance(p, nodes.Each)), None)
+    of = v.arrays.get(around.of) if around is not None else None
+    if not isinstance(of, nodes.Reg):
+        return
+    names = [n.tensor for body in bodies_in(s) for n in walk(body) if isinstance(n, Read)]
+    names += [s.to.name] if isinstance(s, nodes.Assign) else []
+    for name in dict.fromkeys(names):
+        kind, matrix = _kind(v, name), ROW_KINDS.get(of.kind, of.kind)
+        wanted = ROW_KINDS.get(kind, OPERAND_KINDS.get(kind, matrix))
+        has_rows = kind not in (*ROW_KINDS, *OPERAND_KINDS) or v.arrays[name].type.shape[0] == of.type.shape[0]
+        if wanted != matrix or not has_rows:
+            yield name, Phrase("has not the rows of {of}, which is of kind {kind}", of=around.of, kind=of.kind)
+
+
+def _unmet_by_warp(s: nodes.Mma, v: Visit) -> Iterator[tuple[str, str]]:
+    """Operands of a warp's product that have not its rows, its columns, or the same elements along the sum."""
+    a, b, acc = (v.arrays.get(name) for name in (s.a.name, s.b.name, s.acc))
+    if not all(isinstance(array, nodes.Reg) for array in (a, b, acc)):
+        return
+    (rows, deep), (depth, columns) = ([e.constant for e in array.type.shape] for array in (a, b))
+    row, column = [e.constant for e in s.a.index] if len(s.a.index) == 2 else (0, 0)
+    is_whole = row == 0 and column is not None and column % STEP == 0 and 0 <= column <= deep - depth
+    if not is_whole or depth != STEP or deep != depth and not s.a.index:
+        yield (
+            s.a.name,
+            Phrase("is not a left operand of {depth} elements along the sum beside {b}", depth=depth, b=s.b.name),
+        )
+    if [rows, columns] != [e.constant for e in acc.type.shape] or a.type.dtype != b.type.dtype:
+        left, right = s.a.name, s.b.name
+        yield (
+            s.acc,
+            Phrase(
+                "is not {left} times {right}, [{rows}, {columns}]", left=left, right=right, rows=rows, columns=columns
+            ),
         )
 
 

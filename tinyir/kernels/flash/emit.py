@@ -27,12 +27,12 @@ from ...ir.traits import extent_of
 from ...ir.types import DTYPES, TensorType, round_to
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention import Streaming
+from ..attention.walk import AFTER, Walk, sides_of, walk_of
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
 from ..parts.tiles import fewer
 from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of
-from .masks import AFTER, Walk, sides_of, walk_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 

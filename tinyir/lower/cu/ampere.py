@@ -84,12 +84,20 @@ class Ampere:
         else:
             words = "[2][4]" if s.type.dtype.bytes == 4 else "[4]"
             side = rows if s.kind == "mma_a" else columns
-            self.say(f"unsigned int {name}{ring}[{side // PIECE}]{words};  // its part of [{rows}, {columns}]")
+            steps = f"[{columns // PIECE}]" if self._is_wide_operand(s) else ""
+            self.say(f"unsigned int {name}{ring}{steps}[{side // PIECE}]{words};  // its part of [{rows}, {columns}]")
+
+    def _is_wide_operand(self: Any, s: nodes.Reg) -> bool:
+        """Whether a left operand has several products' elements along the sum."""
+        return s.kind == "mma_a" and s.type.shape[1].evaluate({}) > PIECE
 
     def _fragment(self: Any, place: nodes.Place) -> str:
-        return self.names.of("array", place.name) + (
-            "" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]"
+        array = self.arrays[place.name]
+        slot = "" if place.slot is None else f"[{self.integers.c(place.slot, 0)}]"
+        step = (
+            f"[{self.integers.c(place.index[1] // PIECE, 0)}]" if place.index and self._is_wide_operand(array) else ""
         )
+        return self.names.of("array", place.name) + slot + step
 
     def _ldmatrix(self: Any, s: nodes.Ldmatrix) -> None:
         tile, to = self.arrays[s.source.name], self.arrays[s.to.name]
@@ -99,26 +107,24 @@ class Ampere:
         is_along = s.is_transposed if to.kind == "mma_b" else not s.is_transposed
         rows, columns = (e.evaluate({}) for e in tile.type.shape)
         size = tile.type.dtype.bytes
-        if (
-            size not in (2, 4)
-            or not tile.swizzle
-            or not s.source.index
-            or (columns != self._width(tile) if is_along else tile.swizzle != 128)
-        ):
+        is_whole = bool(tile.swizzle) and (columns % self._width(tile) == 0 if is_along else tile.swizzle == 128)
+        if size not in (2, 4) or not is_whole or not s.source.index:
             raise refuse(
                 "E1620",
                 self.kernel.name,
                 s.span,
-                what=Phrase(
-                    "ldmatrix of a tile that is not swizzled as wide as its rows along the sum, or by 128 B across it"
-                ),
+                what=Phrase("ldmatrix of a tile that is not swizzled, or across the sum not by 128 B"),
             )
-        row, column = (self.integers.c(e, 0) for e in s.source.index)
+        row, column = s.source.index
+        beside = ZERO
+        if is_along and columns > self._width(tile):
+            beside = rows * self._width(tile) * (column // self._width(tile))
+            column = column - self._width(tile) * (column // self._width(tile))
         name = {2: "operand", 4: "words"}[size]
         function = f"{name}_along<{tile.swizzle}>" if is_along else f"{name}_across<{rows}>"
+        start = self._start(nodes.Place(s.source.name, slot=s.source.slot), beside)
         self.say(
-            f"{function}({self._fragment(s.to)}, {self._start(nodes.Place(s.source.name, slot=s.source.slot))}, {row}, "
-            f"{column});"
+            f"{function}({self._fragment(s.to)}, {start}, {self.integers.c(row, 0)}, {self.integers.c(column, 0)});"
         )
 
     def _mma(self: Any, s: nodes.Mma) -> None:
@@ -145,7 +151,7 @@ class Ampere:
         """The elements that a thread holds of a piece of its warp's accumulator."""
         acc = self.arrays[s.of]
         rows, columns = s.size or tuple(e.evaluate({}) for e in acc.type.shape)
-        if rows != PIECE or columns % COLUMNS:
+        if rows % PIECE or columns % COLUMNS:
             raise refuse(
                 "E1620",
                 self.kernel.name,
@@ -153,38 +159,55 @@ class Ampere:
                 what=Phrase("each of a piece of {rows} x {columns}", rows=rows, columns=columns),
             )
         r, n = s.names
-        piece, element = (self.names.of("integer", word) for word in ("piece", "element"))
+        block, piece, element = (self.names.of("integer", word) for word in ("block", "piece", "element"))
         lane, e = Expr.of("lane"), Expr.of("element")
         known = dict(self.integers.ranges)
         self.integers.ranges |= {
+            "block": Interval(0, rows // PIECE - 1),
             "piece": Interval(0, columns // COLUMNS - 1),
             "element": Interval(0, 3),
             r: Interval(0, rows - 1),
             n: Interval(0, columns - 1),
         }
-        for name, count in ((piece, columns // COLUMNS), (element, 4)):
+        self.fragment = Expr.of("block") if rows > PIECE else ZERO
+        by_word = [i for i in s.body if isinstance(i, nodes.Assign) and self._is_operand(i.to.name)]
+        loops = ((block, rows // PIECE), (piece, columns // COLUMNS), (element, 4))
+        for name, count in loops[rows == PIECE :]:
+            if name == element:
+                for item in by_word:
+                    self.words[item.to.name] = self.names.of("integer", f"{item.to.name}.piece")
+                    self.say(f"float {self.words[item.to.name]}[4];")
             self.say("#pragma unroll")
             self.say(f"for (int {name} = 0; {name} < {count}; ++{name}) {{")
             self.depth += 1
         coordinates = len(self.lines)
-        self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(lane // 4 + 8 * (e // 2), 0)};")
+        self.say(
+            f"const int {self.names.of('integer', r)} = "
+            f"{self.integers.c(PIECE * self.fragment + lane // 4 + 8 * (e // 2), 0)};"
+        )
         self.say(
             f"const int {self.names.of('integer', n)} = "
             f"{self.integers.c(COLUMNS * Expr.of('piece') + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};"
         )
-        self.point = r, n
+        self.point, self.row_point = (r, n), r
+        self.half = self.integers.c(2 * self.fragment + e // 2, 0)
+        approx, self.values.is_approx = self.values.is_approx, s.is_approx
         self.block(s.body)
+        self.half, self.row_point, self.values.is_approx = "", "", approx
         self._drop_unused(coordinates, (r, n))
-        self.point = ()
-        self.integers.ranges = known
-        for _ in range(2):
+        for name, _ in reversed(loops[rows == PIECE :]):
             self.depth -= 1
             self.say("}")
+            if name == element:
+                for item in by_word:
+                    self._packed(item)
+        self.point = ()
+        self.integers.ranges = known
 
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
         """The register of the element at hand."""
-        row, column = self.integers.c(corner[0] // PIECE, 0), self.integers.c(corner[1] // COLUMNS + "piece", 0)
-        return f"{self.names.of('array', name)}[{row}][{column}][{self.names.of('integer', 'element')}]"
+        places = (corner[0] // PIECE + self.fragment, corner[1] // COLUMNS + "piece", Expr.of("element"))
+        return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in places)
 
     # --- several elements at once
 

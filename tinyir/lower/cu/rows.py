@@ -1,8 +1,8 @@
-"""What a warpgroup knows of the rows of an accumulator, and an accumulator that becomes the left operand of the next
-product.
+"""What is known of the rows of an accumulator, and an accumulator that becomes the left operand of the next product.
 
-Of 64 rows a thread holds parts of two: of `rows` and `row_parts` it has two registers, one for each. The four threads
-of a row are neighbouring lanes. An operand of 16 bits holds the elements of an accumulator in their order, two a word.
+Of a warpgroup's 64 rows, or of 16 of a warp's, a thread holds parts of two: of what is kept of rows it has a register
+for each. The four threads of a row are neighbouring lanes. An operand of 16 bits holds the elements of an accumulator
+in their order, two a word.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ from typing import Any
 
 from ...ir.accumulate import neutral_of
 from ...ir.body import Unary
-from ...ir.expr import Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.memory import ROW_KINDS
+from ...ir.gpu.memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS
 from ...ir.intervals import Interval
+from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
 
-HALVES = 2  # rows of which a thread holds elements
+HALVES = 2  # rows of which a thread holds elements, of a warpgroup's matrix, and of a fragment of a warp's
+FRAGMENT = 16  # rows
+COLUMNS = 8  # of a fragment
 SHARING = 4  # threads that hold a row together
 PIECE = 16  # columns of an operand of 16 bits that one instruction takes
 IDEMPOTENT = ("max", "min")
@@ -29,24 +32,27 @@ class Rows:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the values and the lines."""
 
     def __init__(self) -> None:
-        self.half = ""  # C of which of its two rows the thread is at, inside `each`
+        self.half = ""  # C of which of its rows the thread is at, inside `each`
         self.row_point = ""  # the coordinate that counts rows there
+        self.fragment: Expr = ZERO  # which rows of a warp's matrix, sixteen at a time, `each` is at
         self.words: dict[str, str] = {}  # left operand -> the floats that become its words
 
     def _row_registers(self: Any, s: nodes.Reg) -> None:
-        """Declares `rows` or `row_parts`."""
-        if [e.constant for e in s.type.shape] != [WARPGROUP_ROWS] or s.type.dtype.name != "fp32" or s.ring > 1:
-            raise refuse(
-                "E1620",
-                self.kernel.name,
-                s.span,
-                what=Phrase("{kind} that are not {warpgroup_rows} of fp32", kind=s.kind, warpgroup_rows=WARPGROUP_ROWS),
-            )
+        """Declares what is kept of rows."""
         self.arrays[s.name] = s
-        init = "" if s.init is None else f" = {{{', '.join([self.values.value(s.init)] * HALVES)}}}"
+        count = self._rows_each(s)
+        init = "" if s.init is None else f" = {{{', '.join([self.values.value(s.init)] * count)}}}"
         self.say(
-            f"float {self.names.of('array', s.name)}[{HALVES}]{init};  // of this thread's rows of {s.type.shape[0]}"
+            f"float {self.names.of('array', s.name)}[{count}]{init};  // of this thread's rows of {s.type.shape[0]}"
         )
+
+    def _rows_each(self: Any, s: nodes.Reg) -> int:
+        """Rows of a matrix, or of what is kept of rows, of which a thread holds elements."""
+        rows, is_of_warp = s.type.shape[0].evaluate({}), ROW_KINDS.get(s.kind, s.kind) == "mma"
+        if not is_of_warp and rows != WARPGROUP_ROWS or rows % FRAGMENT or s.type.dtype.name != "fp32" or s.ring > 1:
+            what = Phrase("{name}, which is not of a product's rows", name=s.name)
+            raise refuse("E1620", self.kernel.name, s.span, what=what)
+        return rows // FRAGMENT * HALVES if is_of_warp else HALVES
 
     def _each_row(self: Any, s: nodes.Each) -> None:
         if len(s.names) != 1 or s.at or s.size:
@@ -54,14 +60,17 @@ class Rows:
                 "E1620", self.kernel.name, s.span, what=Phrase("each of a part of {of}, or by two coordinates", of=s.of)
             )
         (r,), half = s.names, self.names.of("integer", "which")
+        of = self.arrays[s.of]
+        count, is_of_warp = self._rows_each(of), ROW_KINDS[of.kind] == "mma"
         known, approx = dict(self.integers.ranges), self.values.is_approx
-        self.integers.ranges |= {"which": Interval(0, HALVES - 1), r: Interval(0, WARPGROUP_ROWS - 1)}
+        rows = of.type.shape[0].evaluate({})
+        self.integers.ranges |= {"which": Interval(0, count - 1), r: Interval(0, rows - 1)}
         self.values.is_approx = s.is_approx
         self.say("#pragma unroll")
-        self.say(f"for (int {half} = 0; {half} < {HALVES}; ++{half}) {{")
+        self.say(f"for (int {half} = 0; {half} < {count}; ++{half}) {{")
         self.depth += 1
-        first, thread = len(self.lines), Expr.of("warpgroup.thread")
-        row = 16 * (thread // 32) + Expr.of("lane") // 4 + 8 * Expr.of("which")
+        first, row = len(self.lines), Expr.of("lane") // 4 + 8 * Expr.of("which")
+        row = row if is_of_warp else 16 * (Expr.of("warpgroup.thread") // 32) + row
         self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(row, 0)};")
         self.half, self.row_point = half, r
         self.block(s.body)
@@ -85,9 +94,10 @@ class Rows:
     def _rowreduce(self: Any, s: nodes.RowReduce) -> None:
         source, to = self.arrays[s.source], self.arrays[s.to]
         of, into = self.names.of("array", s.source), self.names.of("array", s.to)
-        dtype, half = to.type.dtype, self.names.of("integer", "which")
-        is_whole, is_direct = to.kind == "rows", to.kind == "row_parts" or s.op in IDEMPOTENT
-        if source.kind in ROW_KINDS and to.kind != "rows" or source.type.shape[0] != to.type.shape[0]:
+        dtype, half, count = to.type.dtype, self.names.of("integer", "which"), self._rows_each(to)
+        is_whole = to.kind not in PART_KINDS
+        is_direct = not is_whole or s.op in IDEMPOTENT
+        if source.kind in ROW_KINDS and not is_whole or source.type.shape[0] != to.type.shape[0]:
             raise refuse(
                 "E1620",
                 self.kernel.name,
@@ -99,19 +109,16 @@ class Rows:
             start = self.values.value(neutral_of(s.op, dtype))
             self.say("{")
             self.depth += 1
-            held = [f"{of}[{n}]" if source.kind in ROW_KINDS else start for n in range(HALVES)]
-            self.say(f"float {part}[{HALVES}] = {{{', '.join(held)}}};")
-        if source.kind == "wgmma":
-            element = self.names.of("integer", "element")
-            self.say("#pragma unroll")
-            self.say(f"for (int {element} = 0; {element} < {source.type.shape[1].evaluate({}) // 2}; ++{element})")
-            self.say(f"  {self._folded(s.op, f'{part}[{element} / 2 % 2]', f'{of}[{element}]', dtype)}")
+            held = [f"{of}[{n}]" if source.kind in ROW_KINDS else start for n in range(count)]
+            self.say(f"float {part}[{count}] = {{{', '.join(held)}}};")
+        if source.kind in ("wgmma", "mma"):
+            self._fold_elements(s.op, source, part, dtype)
         elif is_direct:
-            for n in range(HALVES):
+            for n in range(count):
                 self.say(self._folded(s.op, f"{into}[{n}]", f"{of}[{n}]", dtype))
         if is_whole:
             self.say("#pragma unroll")
-            self.say(f"for (int {half} = 0; {half} < {HALVES}; ++{half}) {{")
+            self.say(f"for (int {half} = 0; {half} < {count}; ++{half}) {{")
             self.depth += 1
             self._over_lanes(s.op, f"{part}[{half}]", dtype, SHARING)
             if not is_direct:
@@ -121,6 +128,20 @@ class Rows:
         if not is_direct:
             self.depth -= 1
             self.say("}")
+
+    def _fold_elements(self: Any, op: str, source: nodes.Reg, part: str, dtype: DType) -> None:
+        """Folds the elements of a matrix that a thread holds, each row's by themselves."""
+        of, columns = self.names.of("array", source.name), source.type.shape[1].evaluate({})
+        element, piece, block = (self.names.of("integer", word) for word in ("element", "piece", "block"))
+        loops = [(element, columns // 2)]
+        held, row = f"{of}[{element}]", f"{element} / 2 % 2"
+        if source.kind == "mma":
+            loops = [(block, source.type.shape[0].evaluate({}) // FRAGMENT), (piece, columns // COLUMNS), (element, 4)]
+            held, row = f"{of}[{block}][{piece}][{element}]", f"2 * {block} + {element} / 2"
+        for depth, (name, count) in enumerate(loops):
+            self.say("#pragma unroll")
+            self.say("  " * depth + f"for (int {name} = 0; {name} < {count}; ++{name})")
+        self.say("  " * len(loops) + self._folded(op, f"{part}[{row}]", held, dtype))
 
     # --- an accumulator as the next product's left operand
 
@@ -135,7 +156,7 @@ class Rows:
         )
 
     def _is_operand(self: Any, name: str) -> bool:
-        return getattr(self.arrays.get(name), "kind", "") == "wgmma_a"
+        return getattr(self.arrays.get(name), "kind", "") in OPERAND_KINDS
 
     def _into_word(self: Any, s: nodes.Assign) -> None:
         """A value on its way to a word, which rounds it."""
@@ -151,14 +172,30 @@ class Rows:
         self.say(f"{self.words[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
 
     def _packed(self: Any, s: nodes.Assign) -> None:
-        """The words of a piece of sixteen columns."""
-        dtype, (row, column) = self.arrays[s.to.name].type.dtype, self._corner(s.to.name, s.to.index, (64, PIECE))
+        """The words of a piece of sixteen columns, or of eight of a warp's operand."""
+        dtype = self.arrays[s.to.name].type.dtype
+        if self.arrays[s.to.name].kind == "mma_a":
+            self._packed_of_warp(s, dtype)
+            return
+        row, column = self._corner(s.to.name, s.to.index, (64, PIECE))
         block, piece = (self.integers.c(e, 0) for e in (row // WARPGROUP_ROWS, column // PIECE + "piece"))
         floats, i = self.words.pop(s.to.name), self.names.of("integer", "i")
         self.say("#pragma unroll")
         self.say(
             f"for (int {i} = 0; {i} < 4; ++{i}) {self.names.of('array', s.to.name)}[{block}][{piece}][{i}] = "
             f"pair_of_{dtype}({floats}[2 * {i}], {floats}[2 * {i} + 1]);"
+        )
+
+    def _packed_of_warp(self: Any, s: nodes.Assign, dtype: DType) -> None:
+        row, column = self._corner(s.to.name, s.to.index, (FRAGMENT, COLUMNS))
+        piece = column // COLUMNS + "piece"
+        places = (piece // 2, row // FRAGMENT + self.fragment, 2 * (piece - 2 * (piece // 2)) + "i")
+        floats, i = self.words.pop(s.to.name), self.names.of("integer", "i")
+        self.integers.ranges["i"] = Interval(0, 1)
+        word = self.names.of("array", s.to.name) + "".join(f"[{self.integers.c(e, 0)}]" for e in places)
+        self.say("#pragma unroll")
+        self.say(
+            f"for (int {i} = 0; {i} < 2; ++{i}) {word} = pair_of_{dtype}({floats}[2 * {i}], {floats}[2 * {i} + 1]);"
         )
 
     # --- integers

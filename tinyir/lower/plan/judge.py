@@ -169,8 +169,8 @@ def _group(found: Sequence[Candidate]) -> Group:
 
 def _stops(family: Family, proposed: Plan, needs: Needs, arch: Arch, ctas: Number) -> tuple[Stop, ...]:
     """The stop rules, and whether a plan breaks them that needs so much, with so many CTAs on an SM. Two of them hold
-    for sm80 alone: Hopper's best kernels fill an SM with one CTA."""
-    smem = needs.smem
+    for sm80 alone, and not for families whose CTA fills an SM, as Hopper's best kernels do."""
+    smem, is_shared = needs.smem, not (arch.has_tma or family.fills_sm)
     most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
     held = needs.accumulators + needs.leaving + resources.ADDRESSING // 2
     is_static = family.has_static_smem
@@ -192,10 +192,10 @@ def _stops(family: Family, proposed: Plan, needs: Needs, arch: Arch, ctas: Numbe
             ),
         ),
         (
-            (smem > SMEM_SHARE * arch.smem_per_cta) & (not arch.has_tma),
+            (smem > SMEM_SHARE * arch.smem_per_cta) & is_shared,
             lambda row: Phrase("{smem} B of shared memory, over 80 %", smem=at_row(smem, row)),
         ),
-        ((ctas == 1) & (not arch.has_tma), lambda row: Phrase("one CTA per SM")),
+        ((ctas == 1) & is_shared, lambda row: Phrase("one CTA per SM")),
     )
 
 

@@ -1,0 +1,103 @@
+"""Random attentions (sizes, depth and width, masks, work on scores, spelling, layout, dropout, log-sum-exp) by sm80's
+form and by sm90's, each near playback of the model.
+
+    python tests/gpu/random_attention.py [--device cuda|sim] [--count 500] [--longest 600] [--first 1000]
+
+Prints what differs and how many plans each family had; exit code 1 when one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import multiprocessing
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.unit.random_attention import drawn, is_near, model_and_arrays  # noqa: E402
+from tinyir.kit.diag import Refused  # noqa: E402
+
+ALGOS = ("streaming_softmax", "streaming_mma")
+
+
+def device_of(name: str) -> Any:
+    """A device for one trial."""
+    if name == "sim":
+        from tinyir.sim.launch import SimDevice
+
+        return SimDevice(0, 60)
+    from tinyir.runtime.cuda import CudaDevice
+
+    return CudaDevice()
+
+
+def trial(number: int, device: str, longest: int) -> tuple[str, str]:
+    """The family of one attention, and what is wrong with it, empty where nothing is."""
+    from tinyir.ir import manifest, plan
+    from tinyir.lower import cu, gpu, lower_to
+    from tinyir.lower import plan as to_plan
+    from tinyir.play import tiny as play_tiny
+    from tinyir.play.arrays import bind_symbols
+    from tinyir.runtime.program import Program
+
+    how = drawn(number, longest)
+    model, arrays = model_and_arrays(how, number)
+    module: Any = model
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    planned = to_plan.lower(module, "sm90")
+    (one,) = (p for p in planned.plans if len(p.regions) == 2)
+    if number % 2:  # sm80's form, on the card at hand
+        found = to_plan.candidates(module, module.program.region(one.regions[0]), "sm90")
+        kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
+        other = kept[number // 2 % len(kept)] if kept else one
+        planned = plan.Module(planned.program, tuple(other if p is one else p for p in planned.plans))
+        one = other
+    try:
+        code = cu.lower(gpu.lower(planned))
+        with np.errstate(all="ignore"):
+            wanted = play_tiny.play(model, arrays)
+        card = device_of(device)
+        program = Program(card, manifest.show(code), code, bind_symbols(code.region.model, arrays))
+        program.upload(arrays)
+        program.run()
+        fault = is_near(program.outputs(), wanted, how.dtype)
+        card.release()
+    except Refused as refused:
+        fault = str([(d.code, dict(d.facts)) for d in refused.diags])[:400]
+    if one.algo not in ALGOS:
+        fault = fault or f"is computed by {one.algo}"
+    return one.algo, f"{number} {how}, {one.algo} {one.tile}: {fault}" if fault else ""
+
+
+def main() -> int:
+    """Run all; the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--longest", type=int, default=600)
+    parser.add_argument("--first", type=int, default=1000)
+    args = parser.parse_args()
+    run = functools.partial(trial, device=args.device, longest=args.longest)
+    numbers = range(args.first, args.first + args.count)
+    taken, failed = Counter[str](), 0
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        for algo, fault in pool.map(run, numbers, chunksize=4):
+            taken[algo] += 1
+            if fault:
+                failed += 1
+                print(fault, flush=True)
+    print(f"{args.count - failed} right, {failed} wrong; {dict(taken)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

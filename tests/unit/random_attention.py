@@ -1,0 +1,68 @@
+"""Attention drawn at random, in 16 bits: sizes that divide nothing, masks, work on scores, spellings, layouts; the
+simulation tries some (`test_random_attention`), a card hundreds (`tests/gpu/random_attention.py`)."""
+
+from __future__ import annotations
+
+import random
+
+import ml_dtypes  # noqa: F401  gives NumPy the name bfloat16
+import numpy as np
+
+from tinyir.ir import tiny
+
+from .naive_attention import Spelling, Writer, arrays_of
+
+SCORES = ("scale", "bias", "softcap", "alibi", "unknown", "table", "round")
+MASKS = ((), ("mask",), ("causal",), ("window",))
+SOFTMAX = ("usual", "exp2", "power", "scaled_inside", "negated", "after", "logged", "guarded", "not_over_sum")
+WEIGHTS = ((), (), ("nan",), ("dropout",), ("dropout", "nan"))
+LAYOUTS = (("hsd", "htd", "hte", "hse"), ("shd", "thd", "the", "she"))
+DEPTHS = (*range(8, 129, 8), 20, 36, 17, 160, 192, 256)
+TOLERANCE = {"fp16": 6e-3, "bf16": 4e-2}
+
+
+def drawn(number: int, longest: int = 90) -> Spelling:
+    """The attention of a number; rows and columns up to `longest`."""
+    draw = random.Random(number)
+    scores = tuple(draw.sample(SCORES, draw.randrange(3)))
+    softmax, weights = draw.choice(SOFTMAX), draw.choice(WEIGHTS)
+    if softmax in ("guarded", "after", "not_over_sum"):  # no guard against NaN beside these
+        weights = tuple(w for w in weights if w != "nan")
+    if softmax == "power" and "bias" not in scores:
+        scores = ("scale", *scores)
+    repeat = draw.choice((1, 1, 2, 3))
+    depth = draw.choice(DEPTHS)
+    width = draw.choice((depth, depth, draw.choice(DEPTHS)))
+    sizes = (repeat * draw.randrange(1, 3), draw.randrange(2, longest), draw.randrange(2, longest), depth, width)
+    layout = LAYOUTS[0] if repeat > 1 else draw.choice(LAYOUTS)
+    dtype = draw.choice(("fp16", "fp16", "bf16"))
+    names = ("q", "k", "v", "y")
+    return Spelling((*scores, *draw.choice(MASKS)), softmax, weights, (), layout, dtype, sizes, names, repeat)
+
+
+def model_and_arrays(how: Spelling, seed: int) -> tuple[tiny.Module, dict[str, np.ndarray]]:
+    """The model, and numbers for its inputs: scores of about 1, and a row of a mask that sees nothing."""
+    module = Writer(how).module()
+
+    def change(name: str, array: np.ndarray) -> None:
+        if name == "q":
+            array *= array.dtype.type(4 / how.sizes[3] ** 0.5)
+        if name == "mask":
+            array[array.shape[0] // 2] = False
+
+    return module, arrays_of(module, seed, change)
+
+
+def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], dtype: str) -> str:
+    """What differs, in words; empty where nothing does."""
+    for name, want in wanted.items():
+        given, want = found[name].astype(np.float64), want.astype(np.float64)
+        if (np.isnan(given) != np.isnan(want)).any():
+            return f"{name} is NaN at other places"
+        apart = np.nanmax(np.abs(given - want) / (1 + np.abs(want)), initial=0.0)
+        if not apart <= TOLERANCE[dtype]:
+            return f"{name} is {apart:.2e} apart"
+    return ""
+
+
+__all__ = ["drawn", "is_near", "model_and_arrays"]
