@@ -16,7 +16,8 @@ def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
     regions = "" if kernel.regions == (kernel.name,) else f" of {', '.join(map(show_name, kernel.regions))}"
     cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
-    regions += f" for {show_name(kernel.serves)}{' once' if kernel.is_once else ''}" if kernel.serves else ""
+    regions += f" for {show_name(kernel.serves)}" if kernel.serves else ""
+    regions += " once" if kernel.is_once else ""
     head = (
         f"kernel {show_name(kernel.name)}{regions} : {kernel.arch} grid {_list(kernel.grid)} block "
         f"{_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
@@ -107,8 +108,9 @@ _SHOW: dict[type, Any] = {
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: (
-        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box "
-        f"{_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}"
+        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''}"
+        f"{s.windows and f' as {s.windows}' or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}"
+        f"{_opt('round', s.rounding, '')}"
     ),
     nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",

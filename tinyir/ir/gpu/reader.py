@@ -17,6 +17,7 @@ from ..read import expr_of, guard_of, name_of, read_at, read_type
 from ..read_body import Names, body_from
 from ..region import Tensor
 from ..types import DType
+from ..windows import windows_of
 from . import nodes
 from .nodes import Axes, Guard, Kernel, Place, Statement
 
@@ -55,8 +56,8 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         body,
         _ints(cluster, name),
         int(regs or 0),
-        _name(serves.children[0]) if serves is not None else "",
-        serves is not None and serves.children[1] is not None,
+        _name(serves.children[0]) if serves is not None and serves.data == "serves" else "",
+        serves is not None and serves.children[-1] is not None,
         span=token_span(name_tree.children[0]),
     )
 
@@ -161,13 +162,15 @@ class _Reader:
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
+        name, tensor, view, box, swizzle, rounding = p
         return nodes.TensorMap(
-            str(p[0]),
-            _name(p[1]),
-            _exprs(p[3]),
-            _int(p[4], 0),
-            () if p[2] is None else _exprs(p[2]),
-            str(p[5] or ""),
+            str(name),
+            _name(tensor),
+            _exprs(box),
+            _int(swizzle, 0),
+            () if view is None or view.data == "windows" else _exprs(view),
+            str(rounding or ""),
+            windows_of(view),
             span=span,
         )
 

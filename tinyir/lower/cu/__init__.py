@@ -51,12 +51,11 @@ def _maps_of(emitted: list[Emitted]) -> tuple[tuple[manifest.TensorMap, ...], li
         own = []
         for m in code.maps:
             name, number = m.name, 1
-            while name in maps and maps[name] != manifest.TensorMap(
-                name, m.tensor, m.box, m.swizzle, m.dims, m.rounding
-            ):
+            told = (m.tensor, m.box, m.swizzle, m.dims, m.rounding, m.windows)
+            while name in maps and maps[name] != manifest.TensorMap(name, *told):
                 number += 1
                 name = f"{m.name}.{number}"
-            maps[name] = manifest.TensorMap(name, m.tensor, m.box, m.swizzle, m.dims, m.rounding)
+            maps[name] = manifest.TensorMap(name, *told)
             own.append(name)
         names.append(tuple(own))
     return tuple(maps.values()), names

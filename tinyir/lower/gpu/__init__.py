@@ -19,6 +19,7 @@ from dataclasses import replace
 from ...ir import gpu, plan
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
+from ...ir.once import is_made_once
 from ...ir.region import Tensor
 from ...kernels.launch import launch
 from ...kit.diag import Diag, Refused
@@ -41,12 +42,14 @@ def verdicts(module: plan.Module) -> list[Diag]:
 def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     kernels, faults = [], []
     workspaces: dict[str, Tensor] = {}
+    program = module.program.program
     for number, one in enumerate(module.plans):
         earlier = sum(p.regions == one.regions for p in module.plans[:number])
         name = f"{one.name}.{earlier + 1}" if earlier else one.name
         try:
             main, before = launch(module, one)
-            main = replace(main, name=name, body=without_unused(_assuming(one, main.body)))
+            is_once = all(r is not None and is_made_once(module.program, r) for r in map(program.region, one.regions))
+            main = replace(main, name=name, body=without_unused(_assuming(one, main.body)), is_once=is_once)
         except Refused as fault:
             faults.extend(fault.diags)
             continue
