@@ -59,15 +59,17 @@ class Windows:
         bounds = (Bound(high, Expr.of(-most), Expr.of(most)) for high in self.highs(shape))
         return tuple(dict.fromkeys(b for b in bounds if b.expr.constant is None or not b.holds({})))
 
-    def faults(self, rank: int, box: tuple[Expr, ...]) -> Iterator[str]:
-        """What the engine does not take, in words: of a tensor of `rank` axes, in boxes of these sides."""
+    def faults(self, shape: tuple[Expr, ...], box: tuple[Expr, ...]) -> Iterator[str]:
+        """What the engine does not take, in words: of a tensor of this shape, in boxes of these sides."""
         axes = len(self.counts)
-        if axes not in CORNER_BITS or rank != axes + 2 or not len(self.low) == len(self.steps) == axes:
-            yield f"has {rank} axes, where windows have one to three between the outermost and the channels"
+        if axes not in CORNER_BITS or len(shape) != axes + 2 or not len(self.low) == len(self.steps) == axes:
+            yield f"has {len(shape)} axes, {axes} of them of windows, which are one to three between the first and the last"
             return
         most = 1 << CORNER_BITS[axes] - 1
         if any(not -most <= low < most for low in self.low):
             yield f"has windows that begin outside of {-most}..{most}"
+        if any(not -most <= high.constant < most for high in self.highs(shape) if high.constant is not None):
+            yield f"has windows that end outside of {-most}..{most}, counted from its last element"
         if any(not 1 <= step <= MOST_STEP for step in self.steps):
             yield f"has windows that are not 1 to {MOST_STEP} apart"
         if any(side != ONE for side in box[1:-1]):

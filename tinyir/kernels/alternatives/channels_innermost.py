@@ -74,6 +74,12 @@ def channels_innermost(one: Region, kernel: Contraction, names: Iterable[str]) -
     return Windows(axes, found)
 
 
+def channels_of(kernel: Contraction, side: int) -> int | None:
+    """The dim of the channels of a factor that is read through windows; None where it is not read so."""
+    axes = _axes(kernel, side)
+    return _places((kernel.lhs, kernel.rhs)[side], axes[-1])[0] if axes else None
+
+
 def _axes(kernel: Contraction, side: int) -> tuple[Axis, ...]:
     """The axes of the sum, taps in the order in which they are in the tensor, the channels behind them: the one axis
     that is a place by itself. None at all where the other factor has not a place for each."""
@@ -107,4 +113,4 @@ def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str]) -
     return Side(read, region, Read(name, tuple(read.index[at] for at in places), read.dtype))
 
 
-__all__ = ["Side", "Windows", "channels_innermost"]
+__all__ = ["Side", "Windows", "channels_innermost", "channels_of"]

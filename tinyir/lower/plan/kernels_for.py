@@ -3,6 +3,7 @@ that share a launch."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from itertools import groupby
@@ -18,6 +19,7 @@ from ...kernels.alternatives.parts import Names, Surroundings, with_parts
 from ...kernels.alternatives.scan_in_steps import scan_in_steps
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.alternatives.turn_buffers import Turned, turn_buffers
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from ...kit.phrase import Phrase
@@ -36,8 +38,21 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    module, apart = materialize_prologues(in_parts(module, planner), planner.us)
+    module, _ = in_orders(in_parts(module, planner), planner)
+    module, apart = materialize_prologues(module, planner.us)
     return with_parts(module, sums_by(module, planner)), apart
+
+
+def in_orders(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Turned, ...]]:
+    """The module with buffers in the order of dims in which its kernels take least, and which were turned."""
+    return turn_buffers(module, functools.partial(_times_of, planner))
+
+
+def _times_of(planner: Planner, module: region.Module) -> dict[str, float]:
+    """Microseconds of the kernels of each region."""
+    _, apart = materialize_prologues(module, planner.us)
+    found = {one.region.name: one.apart for one in apart}
+    return {r.name: found[r.name] if r.name in found else planner.us(module, r) for r in module.program.regions}
 
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:
@@ -132,4 +147,4 @@ def parts_by(
     return found
 
 
-__all__ = ["REWRITES", "in_parts", "kernels_for", "launches", "parts_by", "sums_by", "why_apart"]
+__all__ = ["REWRITES", "in_orders", "in_parts", "kernels_for", "launches", "parts_by", "sums_by", "why_apart"]

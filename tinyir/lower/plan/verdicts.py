@@ -16,7 +16,7 @@ from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from ...kit.phrase import Listing, Phrase
 from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of
-from .kernels_for import REWRITES, Rewrite, kernels_for, launches, parts_by, sums_by, why_apart
+from .kernels_for import REWRITES, Rewrite, in_orders, kernels_for, launches, parts_by, sums_by, why_apart
 from .planner import Planner
 
 
@@ -25,7 +25,8 @@ def verdicts(
 ) -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
-    kernels; R3476 for two regions whose kernel is not of the fastest family."""
+    kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims
+    are in another order."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [
@@ -45,6 +46,14 @@ def verdicts(
             )
         ]
         module = with_parts(module, several)
+    module, turned = in_orders(module, planner)
+    for one in turned:
+        facts = {
+            "buffers": ", ".join(one.orders),
+            "before_us": round(one.before, 2),
+            "after_us": round(one.after, 2),
+        }
+        said.append(Diag("R3477", next(iter(one.orders)), facts))
     for one in apart:
         facts = {
             "region": one.region.name,
