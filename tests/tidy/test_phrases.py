@@ -57,6 +57,7 @@ OTHERS = {
     "front/jsontext.py": ("value or ]", "key or }"),
     "ir/manifest.py": (" as @", " of @", " for @@"),
     "ir/model.py": ("from @ : @@", "  sym @ in @..@", " at @:@"),
+    "ir/windows.py": ("windows @ from @ step @",),
     "kernels/multistage/legal.py": ("... and @",),
     "runtime/check.py": ("@ of @ elements differ",),
     "analysis/relations.py": ("not (@)",),

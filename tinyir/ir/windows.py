@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..kit.phrase import Phrase
 from .expr import ONE, Bound, Expr
 from .read import expr_of, integer_of
 
@@ -63,20 +64,30 @@ class Windows:
         """What the engine does not take, in words: of a tensor of this shape, in boxes of these sides."""
         axes = len(self.counts)
         if axes not in CORNER_BITS or len(shape) != axes + 2 or not len(self.low) == len(self.steps) == axes:
-            yield f"has {len(shape)} axes, {axes} of them of windows, which are one to three between the first and the last"
+            yield Phrase(
+                "has {count} axes, {axes} of them of windows, which are one to three between the first and the last",
+                count=len(shape),
+                axes=axes,
+            )
             return
         most = 1 << CORNER_BITS[axes] - 1
         if any(not -most <= low < most for low in self.low):
-            yield f"has windows that begin outside of {-most}..{most}"
+            yield Phrase("has windows that begin outside of {low}..{high}", low=-most, high=most)
         if any(not -most <= high.constant < most for high in self.highs(shape) if high.constant is not None):
-            yield f"has windows that end outside of {-most}..{most}, counted from its last element"
+            yield Phrase(
+                "has windows that end outside of {low}..{high}, counted from its last element", low=-most, high=most
+            )
         if any(not 1 <= step <= MOST_STEP for step in self.steps):
-            yield f"has windows that are not 1 to {MOST_STEP} apart"
+            yield Phrase("has windows that are not 1 to {most} apart", most=MOST_STEP)
         if any(side != ONE for side in box[1:-1]):
-            yield "has windows in boxes of several offsets"
+            yield Phrase("has windows in boxes of several offsets")
         sides = box[0].constant or 0, box[-1].constant or 0
         if not 1 <= sides[0] <= MOST_WINDOWS or not 1 <= sides[1] <= MOST_CHANNELS:
-            yield f"has windows in boxes of over {MOST_WINDOWS} windows or {MOST_CHANNELS} channels"
+            yield Phrase(
+                "has windows in boxes of more than {windows} windows or {channels} channels",
+                windows=MOST_WINDOWS,
+                channels=MOST_CHANNELS,
+            )
 
 
 def windows_of(tree: Any) -> Windows | None:

@@ -35,7 +35,7 @@ def operand_views(region: Region, kernel: Contraction) -> Views:
         return plain
     for side in (0, 1):
         found = _windows(region, kernel, side)
-        if isinstance(found, View):
+        if found is not None:
             other = reads[1 - side]
             taps = tuple(a for a in kernel.sum if a != kernel.sum[-1])
             matrix = view_of(region, other.tensor, other.index, kernel, taps)
@@ -49,45 +49,45 @@ def windowed(views: Views) -> View | None:
     return next((v for v in views if isinstance(v, View) and v.windows), None)
 
 
-def _windows(region: Region, kernel: Contraction, side: int) -> View | str:
-    """The factor as windows, or in words why it is none."""
+def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
+    """The factor as windows, where it is read through some that the engine takes."""
     read, own, role = (kernel.lhs, kernel.rhs)[side], kernel.groups[side], ("left", "right")[side]
     tensor = next(t for t in region.inputs if t.name == read.tensor)
     rank, shape = tensor.type.rank, tensor.type.shape
     if rank - 2 not in CORNER_BITS or tensor.type.dtype.bits < 16 or not tensor.type.dtype.is_float:
-        return f"{read.tensor} is {tensor.type}"
+        return None
     *taps, channel = kernel.sum
     image, *middle, last = read.index
     if last.name != channel.name or channel.size != shape[-1]:
-        return f"{read.tensor} does not end in the channels that end the sum"
+        return None
     rest = list(own)
     if image.constant != 0 or shape[0] != ONE:
         if not rest or image.name != rest[0].name or rest[0].size != shape[0]:
-            return f"{read.tensor}[{image} ...] is not all images"
+            return None
         rest.pop(0)
     counts, low, steps, spread, dims = [], [], [], [], []
     left = {a.name: a for a in taps}
     for e in middle:
         terms = _terms(e)
         if terms is None:
-            return f"{read.tensor}[... {e} ...] is no window"
+            return None
         place = rest.pop(0) if rest and rest[0].name in terms else None
         inside = [left.pop(n) for n in terms if n in left]
         step = terms.get(place.name, 0) if place else 1
         apart = terms[inside[0].name] if inside else 1
         if len(terms) - ("" in terms) != len(inside) + (place is not None) or len(inside) > 1 or apart < 1:
-            return f"{read.tensor}[... {e} ...] is no window"
+            return None
         if not 1 <= step <= MOST_STEP or not _is_near(terms.get("", 0), apart, inside, rank - 2):
-            return f"{read.tensor}[... {e} ...] is a window that the copy engine does not take"
+            return None
         counts.append(place.size if place else ONE)
         low.append(terms.get("", 0))
         steps.append(step)
         spread.append(apart)
         dims.append(Dim("tap", tuple(inside)))
     if rest or left:
-        return f"{read.tensor} lacks axes of the windows"
+        return None
     if not _is_outside(kernel.factors[side], read, shape):
-        return f"{read.tensor} is read under a guard of its own"
+        return None
     return View(
         tensor,
         (Dim(role, own), *dims, Dim("sum", (channel,))),
