@@ -55,7 +55,7 @@ OTHERS = {
     "cmd/diff.py": ("largest difference @ in @", "no difference", "the kernels of @ were not run, only its regions"),
     "cmd/tiny_run.py": ("  @ of the limit of @",),
     "front/jsontext.py": ("value or ]", "key or }"),
-    "ir/manifest.py": (" as @", " of @", " for @@"),
+    "ir/manifest.py": (" as @", " of @", " for @"),
     "ir/model.py": ("from @ : @@", "  sym @ in @..@", " at @:@"),
     "ir/windows.py": ("windows @ from @ step @",),
     "kernels/multistage/legal.py": ("... and @",),
