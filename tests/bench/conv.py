@@ -63,6 +63,7 @@ REST = (
     (512, 7, 2048, 1, 1, True),
     (2048, 7, 512, 1, 1, False),
 )
+DEPTHWISE = ((192, 56, 192, 3, 1, False), (384, 28, 384, 7, 1, False), (240, 28, 240, 5, 2, False))  # a group each
 LARGE = (8, 320, 64, 320, 3, 1, False), (128, 256, 28, 256, 3, 1, False)  # by their batches
 
 
@@ -77,7 +78,13 @@ class Case:
     window: int
     stride: int = 1
     has_residual: bool = False
+    is_depthwise: bool = False
     layout: str = FIRST
+
+    @property
+    def groups(self) -> int:
+        """Channels are independent where each is a group."""
+        return self.channels if self.is_depthwise else 1
 
     @property
     def out(self) -> int:
@@ -87,7 +94,7 @@ class Case:
     @property
     def flops(self) -> int:
         """Of the products and sums."""
-        return 2 * self.batch * self.made * self.out**2 * self.channels * self.window**2
+        return 2 * self.batch * self.made * self.out**2 * self.channels // self.groups * self.window**2
 
     def image(self, channels: int, size: int) -> list[int]:
         """The shape of a batch of images as they lie."""
@@ -95,7 +102,7 @@ class Case:
 
     def __str__(self) -> str:
         by = f" by {self.stride}" if self.stride > 1 else ""
-        beside = " + residual" if self.has_residual else ""
+        beside = " + residual" if self.has_residual else " depthwise" if self.is_depthwise else ""
         return (
             f"{self.batch}x{self.channels}x{self.size}² to {self.made}, {self.window}x{self.window}{by}{beside}, "
             f"{self.layout}"
@@ -103,9 +110,11 @@ class Case:
 
 
 def cases(batches: list[int], layouts: list[str], is_whole: bool) -> list[Case]:
-    """The stem, each block's 3x3 layer, one that halves the image, and layers by points; with `is_whole` all."""
+    """The stem, each block's 3x3 layer, one that halves the image, and layers by points, with `is_whole` all; two large
+    ones, and depthwise ones."""
     layers = (*LAYERS, *(REST if is_whole else ()))
     found = [Case(batch, *layer) for batch in batches for layer in layers] + [Case(*layer) for layer in LARGE]
+    found += [Case(batch, *layer, True) for batch in batches for layer in DEPTHWISE]
     return [Case(*(getattr(c, n) for n in Case.__slots__[:-1]), layout) for layout in layouts for c in found]
 
 
@@ -114,10 +123,10 @@ def planned(case: Case, dtype: str) -> Any:
     from tinyir.front import read
     from tinyir.lower import lower_to
 
-    how = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2}
+    how = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2, "groups": case.groups}
     given = {
         "x": (dtype, case.image(case.channels, case.size)),
-        "w": (dtype, [case.made, case.channels, case.window, case.window]),
+        "w": (dtype, [case.made, case.channels // case.groups, case.window, case.window]),
         "b": (dtype, [case.made]),
     }
     if case.has_residual:
@@ -165,7 +174,7 @@ def rivals_of(case: Case, given: dict[str, Any], is_compiled: bool) -> dict[str,
     """The calls of torch, by name; the first gives the result in our layout."""
     import torch
 
-    how = {"stride": case.stride, "padding": case.window // 2}
+    how = {"stride": case.stride, "padding": case.window // 2, "groups": case.groups}
 
     def call(x: Any, w: Any, b: Any, *residual: Any) -> Any:
         made = torch.nn.functional.conv2d(x, w, b, **how)
@@ -198,12 +207,11 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
 
     kind = {"fp16": torch.float16, "fp32": torch.float32}[dtype]
     torch.manual_seed(case.flops % 2**31)
-    size = case.channels * case.window**2
+    side = case.channels // case.groups
+    size = side * case.window**2
     given = {
         "x": torch.randn(case.batch, case.channels, case.size, case.size, device="cuda").to(kind),
-        "w": (torch.randn(case.made, case.channels, case.window, case.window, device="cuda") / math.sqrt(size)).to(
-            kind
-        ),
+        "w": (torch.randn(case.made, side, case.window, case.window, device="cuda") / math.sqrt(size)).to(kind),
         "b": torch.randn(case.made, device="cuda").to(kind),
     }
     if case.has_residual:
@@ -218,7 +226,7 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
         program.run()
         device.stream.synchronize()
         x, w, b, *residual = (t.double() for t in given.values())
-        wanted = torch.nn.functional.conv2d(x, w, b, stride=case.stride, padding=case.window // 2)
+        wanted = torch.nn.functional.conv2d(x, w, b, stride=case.stride, padding=case.window // 2, groups=case.groups)
         wanted = torch.relu(wanted + residual[0] if residual else wanted)
         rivals = rivals_of(case, given, is_compiled)
         mine = ours["y"].permute(0, 3, 1, 2) if case.layout == LAST else ours["y"]

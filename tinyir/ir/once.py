@@ -14,13 +14,14 @@ from .traits import bodies_of
 def is_made_once(module: Module, region: Region) -> bool:
     """Whether a region reads constants of the model and nothing else, and writes buffers that nothing else writes."""
     constants = {t.name for t in module.model.inputs if is_constant(t)}
-    kept = {t.name for t in module.program.buffers if t.attr("materialize") != "deferred"}
+    others = {t.name for t in module.model.outputs}
+    others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
     own = {t.name for t in region.outputs}
     return (
         bool(region.inputs)
         and {t.name for t in region.inputs} <= constants
-        and own <= kept
-        and not any(own & {t.name for t in r.outputs} for r in module.program.regions if r is not region)
+        and not own & others
+        and not any(own & {t.name for t in r.outputs} for r in module.program.regions if r.name != region.name)
         and not any(isinstance(n, (Random, Scatter)) for body in bodies_of(region) for n in walk(body))
     )
 

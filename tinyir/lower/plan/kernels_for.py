@@ -20,6 +20,7 @@ from ...kernels.alternatives.scan_in_steps import scan_in_steps
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
 from ...kernels.alternatives.turn_buffers import Turned, turn_buffers
+from ...kernels.alternatives.turn_constants import turn_constants
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from ...kit.phrase import Phrase
@@ -39,6 +40,7 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = in_orders(in_parts(module, planner), planner)
+    module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us)
     return with_parts(module, sums_by(module, planner)), apart
 
@@ -50,9 +52,11 @@ def in_orders(module: region.Module, planner: Planner) -> tuple[region.Module, t
 
 def _times_of(planner: Planner, module: region.Module) -> dict[str, float]:
     """Microseconds of the kernels of each region."""
+    names = [r.name for r in module.program.regions]
+    module, _ = turn_constants(module, planner.us)
     _, apart = materialize_prologues(module, planner.us)
     found = {one.region.name: one.apart for one in apart}
-    return {r.name: found[r.name] if r.name in found else planner.us(module, r) for r in module.program.regions}
+    return {n: found[n] if n in found else planner.us(module, module.program.region(n)) for n in names}
 
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:
