@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...ir.rules import product
 from ...ir.traits import extent_of
 from ...target.device import Device, longer_of
 from ...target.hopper import WARPGROUP
@@ -29,8 +30,10 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
 from ..parts.tile_clocks import roofline
+from ..parts.windows import operand_views
 from ..problem import Contraction
 from .declare import across_of, fetched_along, piece_of
+from .fetched import steps_of
 
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
@@ -46,8 +49,9 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         return roofline(plan, problem, at)
     moved = at.work.bytes
     t = device.tensor
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, _ = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     bm, bn, bk = plan.tile
+    depth, depths = bk * steps_of(plan, region, kernel).evaluate(sizes), _depths(region, kernel, sizes)
     down, across = across_of(plan)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
     alone = (
@@ -84,13 +88,15 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
         * min(1.0, slots / clusters)
     )
-    moved += t["again"] * min(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes)
+    moved += t["again"] * min(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes, depths)
     fetching = max(
         moved / min(device.dram_bytes_per_us, in_flight / t["flight_us"]),
-        _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"],
+        _share_of_sm(plan, kernel, sizes, depths, device) / t["sm_bytes_per_us"],
     )
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
-    fetching = longer_of(fetching, _lines_beyond(plan, kernel, sizes) * t["beyond_clocks"] / clock, t["sharpness"])
+    fetching = longer_of(
+        fetching, _lines_beyond(plan, kernel, sizes, depths) * t["beyond_clocks"] / clock, t["sharpness"]
+    )
     found = {"compute": clocks / clock, "memory": fetching + (epilogue + joining + late) / clock}
     bound = max(found, key=lambda part: found[part])
     parts = {
@@ -99,44 +105,57 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     return Clocks(parts, t["start_us"])
 
 
-def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+def _depths(region: Region, kernel: Contraction, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """Elements of memory for each of an operand's own: what it has along the sum, but for windows, which share them."""
+    whole = extent_of(kernel.sum).evaluate(sizes)
+    found = []
+    for own, view in zip(kernel.groups, operand_views(region, kernel)):
+        is_of_windows = isinstance(view, View) and view.windows is not None
+        elements = product(view.tensor.type.shape).evaluate(sizes) if is_of_windows else 0
+        found.append(elements / max(1, extent_of(own).evaluate(sizes)) if is_of_windows else whole)
+    return found[0], found[1]
+
+
+def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float]) -> float:
     """Bytes of the operands that several CTAs fetch, each for itself: what comes from memory for one of them, the
     others find in L2, half of which is far."""
     down, across = across_of(plan)
-    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    rows, columns, _ = (extent_of(group).evaluate(sizes) for group in kernel.groups)
     batch, found = extent_of(kernel.batch).evaluate(sizes), 0.0
-    for read, own, tiles, sharing in (
-        (kernel.lhs, rows, -(-columns // plan.tile[1]), across),
-        (kernel.rhs, columns, -(-rows // plan.tile[0]), down),
+    for read, own, depth, tiles, sharing in (
+        (kernel.lhs, rows, depths[0], -(-columns // plan.tile[1]), across),
+        (kernel.rhs, columns, depths[1], -(-rows // plan.tile[0]), down),
     ):
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
         found += batch * own * depth * read.dtype.bytes * (tiles > shares)
     return found
 
 
-def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> float:
+def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float]) -> float:
     """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and
     together no faster than so many a clock."""
     down, across = across_of(plan)
-    rows, columns, depth = (extent_of(group).evaluate(sizes) for group in kernel.groups)
+    rows, columns, _ = (extent_of(group).evaluate(sizes) for group in kernel.groups)
     tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
     beyond = (
-        (kernel.lhs, tiles[0] * plan.tile[0] - rows, tiles[1]),
-        (kernel.rhs, tiles[1] * plan.tile[1] - columns, tiles[0]),
+        (kernel.lhs, depths[0], tiles[0] * plan.tile[0] - rows, tiles[1]),
+        (kernel.rhs, depths[1], tiles[1] * plan.tile[1] - columns, tiles[0]),
     )
-    found = sum(over * depth * read.dtype.bytes / LINE_BYTES * fetching for read, over, fetching in beyond)
+    found = sum(over * depth * read.dtype.bytes / LINE_BYTES * fetching for read, depth, over, fetching in beyond)
     return found * extent_of(kernel.batch).evaluate(sizes)
 
 
-def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
+def _share_of_sm(
+    plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float], device: Device
+) -> float:
     """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies
     across finds them in L2."""
     down, across = across_of(plan)
-    depth, batch = (extent_of(group).evaluate(sizes) for group in (kernel.sum, kernel.batch))
+    batch = extent_of(kernel.batch).evaluate(sizes)
     most = 0.0
-    for read, group, size, sharing in (
-        (kernel.lhs, kernel.left, plan.tile[0], across),
-        (kernel.rhs, kernel.right, plan.tile[1], down),
+    for read, group, depth, size, sharing in (
+        (kernel.lhs, kernel.left, depths[0], plan.tile[0], across),
+        (kernel.rhs, kernel.right, depths[1], plan.tile[1], down),
     ):
         extent = extent_of(group).evaluate(sizes)
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
@@ -175,7 +194,8 @@ def _waiting(plan: Plan, products: float) -> float:
 def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> float:
     """Bytes that a CTA fetches in a step, as many as their lines make them."""
     t = device.tensor
-    rows, columns, depth = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    rows, columns, _ = (extent_of(g).evaluate(sizes) for g in kernel.groups)
+    depths = _depths(region, kernel, sizes)
     down, across = across_of(plan)
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched = 0.0
@@ -191,10 +211,8 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
             * read.dtype.bytes
             * (1 if is_aligned else t["unaligned"])
         )
-    operands = (
-        extent_of(kernel.batch).evaluate(sizes)
-        * depth
-        * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
+    operands = extent_of(kernel.batch).evaluate(sizes) * (
+        rows * depths[0] * kernel.lhs.dtype.bytes + columns * depths[1] * kernel.rhs.dtype.bytes
     )
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
 
