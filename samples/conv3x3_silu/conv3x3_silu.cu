@@ -7,49 +7,62 @@
 // shapes default {N=8}
 //
 // program conv3x3_silu
-//   buffer conv.X      : fp16[64, 3, 3, N, 56, 56]
+//   buffer conv.X      : fp16[N, 56, 56, 64]
+//   buffer conv.W      : fp16[64, 3, 3, 64]
 //
 // region conv.X
 //   in  X           : fp16[N, 64, 56, 56]
-//   out conv.X      : fp16[64, 3, 3, N, 56, 56]
-//   for i0: 64, i1: 3, i2: 3, i3: N, i4: 56, i5: 56
+//   out conv.X      : fp16[N, 56, 56, 64]
+//   for i0: N, i1: 56, i2: 56, i3: 64
 //   from conv : Conv at 16:5
-//   yield conv.X[i0, i1, i2, i3, i4, i5] = X[i3, i0, i1 + i4 - 1, i2 + i5 - 1] where 0 <= i1 + i4 - 1 < 56 and 0 <= i2 + i5 - 1 < 56 else 0.0
+//   yield conv.X[i0, i1, i2, i3] = X[i0, i3, i1, i2]
 //   analysis
-//     parallel [i0, i1, i2, i3, i4, i5]  reduce []  tail [i1, i2, i3, i4, i5]
+//     parallel [i0, i1, i2, i3]  reduce []  tail [i0, i1, i2]
+//     halo []  buffer reg depth 1  barrier none
+//
+// region conv.W
+//   in  W           : fp16[64, 64, 3, 3]
+//   out conv.W      : fp16[64, 3, 3, 64]
+//   for i0: 64, i1: 3, i2: 3, i3: 64
+//   from conv : Conv at 16:5
+//   yield conv.W[i0, i1, i2, i3] = W[i0, i3, i1, i2]
+//   analysis
+//     parallel [i0, i1, i2, i3]  reduce []  tail [i1, i2]
 //     halo []  buffer reg depth 1  barrier none
 //
 // region conv
-//   in  conv.X      : fp16[64, 3, 3, N, 56, 56]
-//   in  W           : fp16[64, 64, 3, 3]
+//   in  conv.X      : fp16[N, 56, 56, 64]
+//   in  conv.W      : fp16[64, 3, 3, 64]
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv : Conv at 16:5
-//     %conv          = reduce sum (k0: 64, k1: 3, k2: 3) : fp32 { mul(conv.X[k0, k1, k2, i0, i2, i3], W[i1, k0, k1, k2]) : fp32 }
+//     %conv          = reduce sum (k1: 3, k2: 3, k0: 64) : fp32 { mul(conv.X[i0, i2 + k1 - 1, i3 + k2 - 1, k0] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, conv.W[i1, k1, k2, k0]) : fp32 }
 //   from silu : Elementwise at 17:5
 //     %silu.recip    = recip(add(exp2(mul(neg(%conv), 1.442695)), 1.0))
 //     %silu          = mul(%conv, %silu.recip)
 //   yield Y[i0, i1, i2, i3] = cast(%silu) : fp16
 //   analysis
-//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3, k1, k2]
-//     halo []  buffer reg depth 1  barrier cta
+//     parallel [i0, i1, i2, i3]  reduce [k0, k1, k2]  tail [i0, i2, i3]
+//     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
 //
 // manifest
-//   tensor_map a.map = W as [64, 576] box [64, 64] swizzle 128
-//   tensor_map b.map = conv.X as [576, 3136*N] box [64, 64] swizzle 128
-//   launch conv.X as conv_X : sm90 grid [441*N] block [128]
-//     tensors [X, conv.X]  symbols [N]
-//     flops 0  bytes 4014080*N
-//   launch conv : sm90 grid [132] block [256] smem 229600 B early
+//   tensor_map a.map = conv.W as [64, 9, 64] box [64, 1, 64] swizzle 128
+//   tensor_map b.map = conv.X as windows [56, 56] from [-1, -1] step [1, 1] box [256, 1, 1, 64] swizzle 128
+//   launch conv.X as conv_X : sm90 grid [56*N] block [256]
+//     tensors [X, conv.X]  symbols []
+//     flops 0  bytes 802816*N
+//   launch conv.W as conv_W once : sm90 grid [288] block [128]
+//     tensors [W, conv.W]  symbols []
+//     flops 0  bytes 147456
+//   launch conv : sm90 grid [132] block [256] smem 204880 B early
 //     tensors [Y]  maps [a.map, b.map]  symbols [N]
 //     assume 3136*N < 2147418112
-//     assume 49*N < 2147418112
-//     flops 232214528*N  bytes 4014080*N + 73728
+//     assume 12*N + floor((N + 3)/4) < 2147418112
+//     flops 232214528*N  bytes 802816*N + 73728
 
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
-__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
@@ -57,7 +70,8 @@ __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
 __device__ void fence_mbarrier_init();
-__device__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y);
+__device__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z);
+__device__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b);
 __device__ void prefetch_map(const tensor_map *map);
 __device__ void wait_previous();
 __device__ void launch_next();
@@ -65,10 +79,9 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added);
 
 #ifndef TINYIR_SIM
-__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
@@ -76,7 +89,8 @@ __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
 __device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void tma_load_2d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory"); }
+__device__ __forceinline__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory"); }
+__device__ __forceinline__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(u), "h"((unsigned short)a), "h"((unsigned short)b) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
 __device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
@@ -84,15 +98,33 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
-    "}, %32, %33, p, 1, 1, %35, %36; }"
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127 "
+    "}, %128, %129, p, 1, 1, %131, %132; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
+      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
+      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
+      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
+      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
+      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
+      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
+      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
+      "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
+      "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
+      "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
+      "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 #endif
@@ -120,43 +152,65 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
-template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region conv.X: conv : Conv at 16:5
-// plan map flat: tile [4096], micro [32], threads [128]
-extern "C" __global__ void __launch_bounds__(128)
-conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X, int N)
+// plan map transposed: tile [4096], micro [16], threads [256]
+extern "C" __global__ void __launch_bounds__(256)
+conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
 {
   const int cta_x = (int)blockIdx.x;
-  const int thread_x = (int)threadIdx.x;
+  const int lane = (int)threadIdx.x % 32;
+  const int warp_index = (int)threadIdx.x / 32;
+  __shared__ __align__(16) fp16 X_tile[64][66];
+  const int i0 = cta_x / 56;
+  const int i1 = cta_x % 56;
+  const int i2_o = 0;
+  const int i3_o = 0;
   launch_next();
+  // region conv.X: X.tile
+  #pragma unroll
+  for (int u = 0; u < 8; ++u) {
+    #pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int i3 = 64 * i3_o + 8 * u + warp_index;
+      const int i2 = 32 * h + 64 * i2_o + lane;
+      if (i2 < 56) {
+        X_tile[8 * u + warp_index][32 * h + lane] = X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
+      }
+    }
+  }
+  __syncthreads();
   // region conv.X: conv.X
   #pragma unroll
-  for (int u = 0; u < 4; ++u) {
-    const long long e = (long long)cta_x * 512 + thread_x + 128 * u;
-    const int i0 = (int)(e / ((long long)N * 3528));
-    const int i1 = (int)(e / ((long long)N * 1176) % 3);
-    const int i2 = (int)(e / ((long long)N * 392) % 3);
-    const int i3 = (int)(e / 392 % N);
-    const int i4 = (int)(e / 7 % 56);
-    const int i5 = (int)(8 * (e % 7));
-    float conv_X_v[8];
+  for (int u = 0; u < 8; ++u) {
     #pragma unroll
-    for (int v = 0; v < 8; ++v) {
-      conv_X_v[v] = 0 <= i1 + i4 - 1 && i1 + i4 - 1 < 56 && 0 <= i2 + i5 + v - 1 && i2 + i5 + v - 1 < 56 ? float_of_fp16(X[(((long long)i3 * 64 + i0) * 56 + i1 + i4 - 1) * 56 + i2 + i5 + v - 1]) : 0.0f;
-    }
-    {
-      vector_of<fp16, 8> piece;
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        piece.x[v] = fp16_of_float(conv_X_v[v]);
-      *(vector_of<fp16, 8> *)&conv_X[(((((long long)i0 * 3 + i1) * 3 + i2) * N + i3) * 56 + i4) * 56 + i5] = piece;
+    for (int h = 0; h < 2; ++h) {
+      const int i2 = 64 * i2_o + 8 * u + warp_index;
+      const int i3 = 32 * h + 64 * i3_o + lane;
+      if (i2 < 56) {
+        conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = X_tile[32 * h + lane][8 * u + warp_index];
+      }
     }
   }
 }
 
+// region conv.W: conv : Conv at 16:5
+// plan map flat: tile [128], micro [1], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
+conv_W(const fp16 *__restrict__ W, fp16 *__restrict__ conv_W)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int thread_x = (int)threadIdx.x;
+  const int e = 128 * cta_x + thread_x;
+  const int i0 = e / 576;
+  const int i1 = e / 192 % 3;
+  const int i2 = e / 64 % 3;
+  const int i3 = e % 64;
+  conv_W[((i0 * 3 + i1) * 3 + i2) * 64 + i3] = W[((i0 * 64 + i3) * 3 + i1) * 3 + i2];
+}
+
 // region conv: conv : Conv at 16:5, silu : Elementwise at 17:5
-// plan contraction warp_specialized: tile [64, 64, 64], stages 14
+// plan contraction warp_specialized: tile [64, 256, 64], stages 5
 extern "C" __global__ void __launch_bounds__(256, 1)
 conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
 {
@@ -167,16 +221,16 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
   extern __shared__ __align__(1024) unsigned char smem[];
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
-  fp16 *const a = (fp16 *)smem;  // 14 x [64, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 114688);  // 14 x [64, 64], swizzled by 128 B
-  unsigned long long *const full = (unsigned long long *)(smem + 229376);
-  mbarriers_init<14, 8>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 229488);
-  mbarriers_init<14, 8>(empty, 1);
+  fp16 *const a = (fp16 *)smem;  // 5 x [64, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 40960);  // 5 x [256, 64], swizzled by 128 B
+  unsigned long long *const full = (unsigned long long *)(smem + 204800);
+  mbarriers_init<5, 8>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 204840);
+  mbarriers_init<5, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = 1;
-  const int tiles_n = (int)((long long)N * 49);
+  const int tiles_n = (int)((long long)N * 12 + (N + 3) / 4);
   const int tiles = tiles_m * tiles_n;
   const int steps = 9;
   wait_previous();
@@ -189,39 +243,39 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
         const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
         const int m0 = 64 * tm;
-        const long long n0 = (long long)tn * 64;
+        const long long n0 = (long long)tn * 256;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 16384);
-          tma_load_2d(a + 4096 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
-          tma_load_2d(b + 4096 * p_slot, &b_map, &full[p_slot], n0, 64 * k);
-          if (++p_slot == 14) { p_slot = 0; p_phase ^= 1; }
+          mbarrier_expect(&full[p_slot], 40960);
+          tma_load_3d(a + 4096 * p_slot, &a_map, &full[p_slot], 0, k, m0);
+          tma_load_windows_4d(b + 16384 * p_slot, &b_map, &full[p_slot], 0, n0 - 56 * floor_div(n0, 56) - 1, floor_div(n0, 56) - 56 * floor_div(n0, 3136) - 1, floor_div(n0, 3136), k % 3, k / 3);
+          if (++p_slot == 5) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
   } else {  // role consumer
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 13;
-    float acc[32];  // this thread's part of [64, 64]
+    int s_previous = 4;
+    float acc[128];  // this thread's part of [64, 256]
     // region conv: %silu.recip, %silu, Y
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 64 * tm;
-      const long long n0 = (long long)tn * 64;
+      const long long n0 = (long long)tn * 256;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 8192, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 16384 * s_slot, 16, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n64k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+            wgmma_m64n256k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         wgmma_wait<1>();
@@ -229,21 +283,26 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
           if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         }
         s_previous = s_slot;
-        if (++s_slot == 14) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 5) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
-      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+      for (int j = 0; j < 4; ++j) {
         #pragma unroll
-        for (int element_ = 0; element_ < 8; ++element_) {
-          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-          const int row = m0 + r;
-          const long long col = n0 + n;
-          const float silu_recip = (float)1 / (exp2f((-acc[element_ + 8 * piece]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
-          const float silu = acc[element_ + 8 * piece] * silu_recip;  // silu : Elementwise at 17:5
-          Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(silu);
+        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+          #pragma unroll
+          for (int element_ = 0; element_ < 8; ++element_) {
+            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+            const int row = m0 + r;
+            const long long col = n0 + 64 * j + n;
+            const float silu_recip = (float)1 / (exp2f((-acc[element_ + 32 * j + 8 * piece]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
+            const float silu = acc[element_ + 32 * j + 8 * piece] * silu_recip;  // silu : Elementwise at 17:5
+            if (col < (long long)N * 3136) {
+              Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(silu);
+            }
+          }
         }
       }
     }

@@ -1,14 +1,18 @@
-"""Convolutions with bias and ReLU beside cuDNN: the layers of ResNet-50, at several batches.
+"""Convolutions with bias and ReLU beside cuDNN and torch.compile: the layers of ResNet-50 and a few others, at several
+batches, channels first and last.
 
-    python tests/bench/conv.py [--out results.json] [--batches 1,8,32] [--dtype fp16]     needs a GPU, PyCUDA and torch
-    python tests/bench/conv.py --list                                                     the kernels of each case and
-      what the model expects, which needs none of them
+    python tests/bench/conv.py [--out results.json] [--batches 1,8,32] [--dtype fp16] [--layouts last,first]
+      [--compile SECONDS] [--whole]       needs a GPU, PyCUDA and torch
+    python tests/bench/conv.py --list     the kernels of each case and what the model expects, which needs none of them
 
-Images lie channels first, as the models say. Rivals, in the same run and in turns with ours: torch's conv2d with its
-bias, and relu behind it (cuDNN with the algorithm that it finds fastest, `cudnn.benchmark`), on images that lie so, and
-on images that lie channels last already. Operands are random normal; the largest error, in units of the result's
-largest number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as
-CUDA graphs from a cold L2 cache. Medians in microseconds.
+`last`: images in and out have their channels innermost; `first`: they are called, and returned, as models say. Weights
+are constants of the model. Rivals, in the same run and in turns with ours: torch's conv2d with its bias, the residual
+where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
+lie as ours do, for `first` also on images that lie channels last already, whose result stays so; with `--compile 120`
+what torch.compile makes of the same call, until so many seconds have passed. `--whole`: every layer of the network.
+Operands are random normal; the largest error, in units of the result's largest number, must be no more than twice
+torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in
+microseconds. A case that fails is told, and the others are measured all the same.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import json
 import math
 import multiprocessing
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +37,34 @@ from tests.bench.odd import Clock  # noqa: E402
 from tests.unit.stages import graph  # noqa: E402
 
 TOLERATED = {"fp16": 2.0**-11, "fp32": 2.0**-20}
+LAST, FIRST = "last", "first"
+# channels, rows and columns, channels made, window, stride, whether a residual is added
+LAYERS = (
+    (3, 224, 64, 7, 2, False),
+    (64, 56, 64, 3, 1, False),
+    (128, 28, 128, 3, 1, False),
+    (256, 14, 256, 3, 1, False),
+    (512, 7, 512, 3, 1, False),
+    (256, 28, 256, 3, 2, False),
+    (256, 14, 1024, 1, 1, True),
+    (256, 56, 512, 1, 2, False),
+)
+REST = (
+    (64, 56, 64, 1, 1, False),
+    (64, 56, 256, 1, 1, True),
+    (256, 56, 64, 1, 1, False),
+    (128, 56, 128, 3, 2, False),
+    (128, 28, 512, 1, 1, True),
+    (512, 28, 128, 1, 1, False),
+    (512, 28, 1024, 1, 2, False),
+    (1024, 14, 256, 1, 1, False),
+    (512, 14, 512, 3, 2, False),
+    (1024, 14, 2048, 1, 2, False),
+    (512, 7, 2048, 1, 1, True),
+    (2048, 7, 512, 1, 1, False),
+)
+DEPTHWISE = ((192, 56, 192, 3, 1, False), (384, 28, 384, 7, 1, False), (240, 28, 240, 5, 2, False))  # a group each
+LARGE = (8, 320, 64, 320, 3, 1, False), (128, 256, 28, 256, 3, 1, False)  # by their batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +77,14 @@ class Case:
     made: int
     window: int
     stride: int = 1
+    has_residual: bool = False
+    is_depthwise: bool = False
+    layout: str = FIRST
+
+    @property
+    def groups(self) -> int:
+        """Channels are independent where each is a group."""
+        return self.channels if self.is_depthwise else 1
 
     @property
     def out(self) -> int:
@@ -53,26 +94,28 @@ class Case:
     @property
     def flops(self) -> int:
         """Of the products and sums."""
-        return 2 * self.batch * self.made * self.out**2 * self.channels * self.window**2
+        return 2 * self.batch * self.made * self.out**2 * self.channels // self.groups * self.window**2
+
+    def image(self, channels: int, size: int) -> list[int]:
+        """The shape of a batch of images as they lie."""
+        return [self.batch, size, size, channels] if self.layout == LAST else [self.batch, channels, size, size]
 
     def __str__(self) -> str:
-        return f"{self.batch}x{self.channels}x{self.size}² to {self.made}, {self.window}x{self.window}" + (
-            f" by {self.stride}" if self.stride > 1 else ""
+        by = f" by {self.stride}" if self.stride > 1 else ""
+        beside = " + residual" if self.has_residual else " depthwise" if self.is_depthwise else ""
+        return (
+            f"{self.batch}x{self.channels}x{self.size}² to {self.made}, {self.window}x{self.window}{by}{beside}, "
+            f"{self.layout}"
         )
 
 
-def cases(batches: list[int]) -> list[Case]:
-    """The stem, each block's 3x3 layer, one that halves the image, and a layer by points."""
-    layers = (
-        (3, 224, 64, 7, 2),
-        (64, 56, 64, 3),
-        (128, 28, 128, 3),
-        (256, 14, 256, 3),
-        (512, 7, 512, 3),
-        (256, 28, 256, 3, 2),
-        (256, 14, 1024, 1),
-    )
-    return [Case(batch, *layer) for batch in batches for layer in layers]
+def cases(batches: list[int], layouts: list[str], is_whole: bool) -> list[Case]:
+    """The stem, each block's 3x3 layer, one that halves the image, and layers by points, with `is_whole` all; two large
+    ones, and depthwise ones."""
+    layers = (*LAYERS, *(REST if is_whole else ()))
+    found = [Case(batch, *layer) for batch in batches for layer in layers] + [Case(*layer) for layer in LARGE]
+    found += [Case(batch, *layer, True) for batch in batches for layer in DEPTHWISE]
+    return [Case(*(getattr(c, n) for n in Case.__slots__[:-1]), layout) for layout in layouts for c in found]
 
 
 def planned(case: Case, dtype: str) -> Any:
@@ -80,80 +123,143 @@ def planned(case: Case, dtype: str) -> Any:
     from tinyir.front import read
     from tinyir.lower import lower_to
 
-    pad = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2}
+    how = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2, "groups": case.groups}
     given = {
-        "x": (dtype, [case.batch, case.channels, case.size, case.size]),
-        "w": (dtype, [case.made, case.channels, case.window, case.window]),
+        "x": (dtype, case.image(case.channels, case.size)),
+        "w": (dtype, [case.made, case.channels // case.groups, case.window, case.window]),
         "b": (dtype, [case.made]),
     }
-    ops = [("Conv", ["x", "w", "b"], "c", pad), ("Elementwise", ["c"], "y", {"fn": "relu"})]
-    module: Any = read(graph(given, {"y": (dtype, [case.batch, case.made, case.out, case.out])}, *ops, name="conv"))
+    if case.has_residual:
+        given["r"] = (dtype, case.image(case.made, case.out))
+
+    def turned(name: str, perm: list[int]) -> str:
+        if case.layout == LAST:
+            ops.append(("Transpose", [name], f"{name}.turned", {"perm": perm}))
+        return f"{name}.turned" if case.layout == LAST else name
+
+    ops: list[Any] = []
+    ops.append(("Conv", [turned("x", [0, 3, 1, 2]), "w", "b"], "c", how))
+    if case.has_residual:
+        ops.append(("Elementwise", ["c", turned("r", [0, 3, 1, 2])], "s", {"fn": "add"}))
+    ops.append(
+        ("Elementwise", ["s" if case.has_residual else "c"], "a" if case.layout == LAST else "y", {"fn": "relu"})
+    )
+    if case.layout == LAST:
+        ops.append(("Transpose", ["a"], "y", {"perm": [0, 2, 3, 1]}))
+    text = json.loads(graph(given, {"y": (dtype, case.image(case.made, case.out))}, *ops, name="conv"))
+    for item in text["signature"]["inputs"]:
+        if item["tensor"] in "wb":
+            item |= {"role": "param", "storage": "const_pool"}
+    module: Any = read(json.dumps(text))
     for stage in ("index", "poly", "region", "plan"):
         module = lower_to(stage, module, "sm90", card_here())
     return module
 
 
 def emitted(case: Case, dtype: str) -> str:
-    """The CUDA text, compiled into the cache."""
+    """The CUDA text, compiled into the cache; where that fails, why, after a question mark."""
     from tinyir.ir import manifest
     from tinyir.lower import cu, gpu
     from tinyir.runtime.compile import cubins_of
 
-    text = manifest.show(cu.lower(gpu.lower(planned(case, dtype))))
-    cubins_of(text, "sm_90a", jobs=1)
+    try:
+        text = manifest.show(cu.lower(gpu.lower(planned(case, dtype))))
+        cubins_of(text, "sm_90a", jobs=1)
+    except Exception as fault:  # noqa: BLE001 - it is told, and the other cases are measured
+        return f"?{type(fault).__name__}: {fault}"
     return text
 
 
-def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str) -> dict[str, Any]:
-    """One row: errors and times."""
+def rivals_of(case: Case, given: dict[str, Any], is_compiled: bool) -> dict[str, Any]:
+    """The calls of torch, by name; the first gives the result in our layout."""
+    import torch
+
+    how = {"stride": case.stride, "padding": case.window // 2, "groups": case.groups}
+
+    def call(x: Any, w: Any, b: Any, *residual: Any) -> Any:
+        made = torch.nn.functional.conv2d(x, w, b, **how)
+        return torch.relu_(made.add_(residual[0]) if residual else made)
+
+    def plain(x: Any, w: Any, b: Any, *residual: Any) -> Any:
+        made = torch.nn.functional.conv2d(x, w, b, **how)
+        return torch.relu(made + residual[0] if residual else made)
+
+    lie = torch.channels_last if case.layout == LAST else torch.contiguous_format
+    mine = [t.contiguous(memory_format=lie) if t.ndim == 4 else t for t in given.values()]
+    last = [t.contiguous(memory_format=torch.channels_last) if t.ndim == 4 else t for t in given.values()]
+    found = {"cudnn": lambda: call(*mine)}
+    if case.layout == FIRST:
+        found["cudnn_last"] = lambda: call(*last)
+    if is_compiled:
+        made = torch.compile(plain, dynamic=False)
+        made(*mine)
+        found["compiled"] = lambda: made(*mine)
+    return found
+
+
+def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_compiled: bool) -> dict[str, Any]:
+    """One row: errors and times. Raises ArithmeticError for a result that is further off than torch's."""
     import torch
 
     from tinyir.ir import manifest
     from tinyir.runtime.device import Buffer
     from tinyir.runtime.program import Program
 
-    conv2d, kind = torch.nn.functional.conv2d, {"fp16": torch.float16, "fp32": torch.float32}[dtype]
-    how = {"stride": case.stride, "padding": case.window // 2}
+    kind = {"fp16": torch.float16, "fp32": torch.float32}[dtype]
     torch.manual_seed(case.flops % 2**31)
-    x = torch.randn(case.batch, case.channels, case.size, case.size, device="cuda").to(kind)
-    w = (
-        torch.randn(case.made, case.channels, case.window, case.window, device="cuda")
-        / math.sqrt(case.channels * case.window**2)
-    ).to(kind)
-    b = torch.randn(case.made, device="cuda").to(kind)
-    y = torch.full((case.batch, case.made, case.out, case.out), math.nan, device="cuda", dtype=kind)
-    last = [t.to(memory_format=torch.channels_last) for t in (x, w)]
-    rivals = {
-        "cudnn": lambda: torch.relu_(conv2d(x, w, b, **how)),
-        "cudnn_channels_last": lambda: torch.relu_(conv2d(*last, b, **how)),
+    side = case.channels // case.groups
+    size = side * case.window**2
+    given = {
+        "x": torch.randn(case.batch, case.channels, case.size, case.size, device="cuda").to(kind),
+        "w": (torch.randn(case.made, side, case.window, case.window, device="cuda") / math.sqrt(size)).to(kind),
+        "b": torch.randn(case.made, device="cuda").to(kind),
     }
-    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in zip("xwby", (x, w, b, y))}
+    if case.has_residual:
+        given["r"] = torch.randn(case.batch, case.made, case.out, case.out, device="cuda").to(kind)
+    order = (0, 2, 3, 1) if case.layout == LAST else (0, 1, 2, 3)
+    ours = {n: t.permute(order).contiguous() if n in "xr" else t for n, t in given.items()}
+    ours["y"] = torch.full(case.image(case.made, case.out), math.nan, device="cuda", dtype=kind)
+    kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in ours.items()}
     program = Program(device, text, manifest.parse(text), {}, kept=kept)
-    torch.cuda.synchronize()
-    program.run()
-    device.stream.synchronize()
-    wanted = torch.relu(conv2d(x.double(), w.double(), b.double(), **how))
-    mine, theirs = (
-        float((found.double() - wanted).abs().max() / wanted.abs().max()) for found in (y, rivals["cudnn"]())
-    )
-    if not mine <= max(2 * theirs, TOLERATED[dtype]):
-        raise SystemExit(f"{case}: error {mine:.3e}, torch's {theirs:.3e}")
-    queued = [on_stream(device, run) for run in rivals.values()]
-    for run in queued:
-        run()
-    ours, *others = clock.medians([program.enqueue, *queued])
-    kernels = len(program.chosen)
-    program.release()
-    return {
-        "case": str(case),
-        "dtype": dtype,
-        "kernels": kernels,
-        "ours_us": ours,
-        **{f"{name}_us": us for name, us in zip(rivals, others)},
-        "tflops": case.flops / ours / 1e6,
-        "error": mine,
-        "error_cudnn": theirs,
-    }
+    try:
+        torch.cuda.synchronize()
+        program.run()
+        device.stream.synchronize()
+        x, w, b, *residual = (t.double() for t in given.values())
+        wanted = torch.nn.functional.conv2d(x, w, b, stride=case.stride, padding=case.window // 2, groups=case.groups)
+        wanted = torch.relu(wanted + residual[0] if residual else wanted)
+        rivals = rivals_of(case, given, is_compiled)
+        mine = ours["y"].permute(0, 3, 1, 2) if case.layout == LAST else ours["y"]
+        errors = [
+            float((found.double() - wanted).abs().max() / wanted.abs().max()) for found in (mine, rivals["cudnn"]())
+        ]
+        if not errors[0] <= max(2 * errors[1], TOLERATED[dtype]):
+            raise ArithmeticError(f"error {errors[0]:.3e}, torch's {errors[1]:.3e}")
+        del x, w, b, residual, wanted
+        queued = [on_stream(device, run) for run in rivals.values()]
+        for run in queued:
+            run()
+        us, *others = clock.medians([program.enqueue, *queued])
+        return {
+            "case": str(case),
+            "dtype": dtype,
+            "layout": case.layout,
+            "kernels": len(program.made),
+            "ours_us": us,
+            **{f"{name}_us": found for name, found in zip(rivals, others)},
+            "tflops": case.flops / us / 1e6,
+            "error": errors[0],
+            "error_cudnn": errors[1],
+        }
+    finally:
+        program.release()
+
+
+def told(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    names = [n.removesuffix("_us") for n in row if n.endswith("_us") and n != "ours_us"]
+    beside = (f"{n} {row[f'{n}_us']:.1f} us, {row[f'{n}_us'] / row['ours_us']:.2f}x" for n in names)
+    return f"| {row['case']} | {row['kernels']} | {row['ours_us']:.1f} us, {row['tflops']:.0f} | {' | '.join(beside)} |"
 
 
 def main() -> int:
@@ -162,9 +268,13 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("conv.json"))
     parser.add_argument("--batches", default="1,8,32")
+    parser.add_argument("--layouts", default=f"{LAST},{FIRST}")
     parser.add_argument("--dtype", choices=tuple(TOLERATED), default="fp16")
+    parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument("--whole", action="store_true")
     args = parser.parse_args()
-    every = cases([int(batch) for batch in args.batches.split(",")])
+    batches = [int(batch) for batch in args.batches.split(",")]
+    every = cases(batches, args.layouts.split(","), args.whole)
     if args.list:
         for case in every:
             plans = planned(case, args.dtype).plans
@@ -180,30 +290,33 @@ def main() -> int:
     torch.cuda.init()
     device = CudaDevice()
     found: list[dict[str, Any]] = []
+    failed, until = 0, time.monotonic() + args.compile
     try:
         clock = Clock(device)
         for case, text in zip(every, texts):
-            found.append(measure(device, clock, case, text, args.dtype))
-            row = found[-1]
-            print(
-                f"| {case} | {row['kernels']} | {row['ours_us']:.1f} us, {row['tflops']:.0f} | "
-                f"{row['cudnn_us']:.1f} us, {row['cudnn_us'] / row['ours_us']:.2f}x | "
-                f"{row['cudnn_channels_last_us']:.1f} us, {row['cudnn_channels_last_us'] / row['ours_us']:.2f}x |",
-                flush=True,
-            )
+            try:
+                if text.startswith("?"):
+                    raise RuntimeError(text[1:])
+                found.append(measure(device, clock, case, text, args.dtype, time.monotonic() < until))
+            except Exception as fault:  # noqa: BLE001 - it is told, and the other cases are measured
+                failed += 1
+                print(f"| {case} | failed: {str(fault)[:300]} |", flush=True)
+                continue
+            print(told(found[-1]), flush=True)
             args.out.write_text(
                 json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
                 encoding="utf-8",
             )
     finally:
         device.release()
-    for name in ("cudnn", "cudnn_channels_last"):
-        ratios = [row[f"{name}_us"] / row["ours_us"] for row in found]
-        print(
-            f"over {name}: {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f} in geometric mean, least "
-            f"{min(ratios):.3f}"
-        )
-    return 0
+    for layout in args.layouts.split(","):
+        for name in ("cudnn", "cudnn_last", "compiled"):
+            rows = [row for row in found if row["layout"] == layout and f"{name}_us" in row]
+            ratios = [row[f"{name}_us"] / row["ours_us"] for row in rows]
+            if ratios:
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                print(f"{layout}: over {name} {mean:.3f} in geometric mean of {len(ratios)}, least {min(ratios):.3f}")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

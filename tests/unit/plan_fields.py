@@ -96,7 +96,8 @@ def _caches(plan: Plan, regions: tuple[Region, ...]) -> Iterator[tuple[Cache, ..
 
 def _loads(plan: Plan, regions: tuple[Region, ...]) -> Iterator[tuple[Load, ...]]:
     ways = [(by, int(s)) for by in WORDS["load"] for s in WORDS["swizzle"] if (by, s) != ("ld", "0")]
-    yield from _items(plan.load, [Load(t, *way) for t in _tensors(plan, regions) for way in ways])
+    found = [Load(t, by, s, way) for t in _tensors(plan, regions) for by, s in ways for way in WORDS["way"]]
+    yield from _items(plan.load, [x for x in found if bool(x.way) == (x.by == "windows")])
 
 
 def _vectors(plan: Plan, regions: tuple[Region, ...]) -> Iterator[tuple[Vectorize, ...]]:

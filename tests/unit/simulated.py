@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tinyir.kit.diag import Diag, Refused
-from tinyir.runtime.device import Box, Scalar
+from tinyir.runtime.device import Box, Scalar, Walk
 from tinyir.sim.launch import SimDevice
 from tinyir.target.intrinsics import intrinsics_of, show_intrinsics
 
@@ -43,9 +43,9 @@ def launched(
     cleared: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
     """What the kernel leaves in `outputs`, whose arrays say shape and dtype. Its parameters are the maps (name ->
-    tensor, box, swizzle, and tf32 where it rounds), the inputs, the outputs and the scalars, in that order, without the
-    tensors that are `hidden` behind their maps. Outputs that are `cleared` are zero at first. The device is given
-    back."""
+    tensor, box, swizzle, then tf32 where it rounds and a Walk where it is of windows), the inputs, the outputs and the
+    scalars, in that order, without the tensors that are `hidden` behind their maps. Outputs that are `cleared` are zero
+    at first. The device is given back."""
     try:
         device.load(text_of(code), {kernel: shared})
         tensors = {**inputs, **outputs}
@@ -55,8 +55,15 @@ def launched(
         for name in cleared:
             device.upload(buffers[name], np.zeros_like(outputs[name]), is_constant=False)
         boxes = [
-            Box(buffers[t], "".join(rounding) or DTYPES[tensors[t].dtype.name], tensors[t].shape, box, swizzle)
-            for t, box, swizzle, *rounding in (maps or {}).values()
+            Box(
+                buffers[t],
+                "".join(m for m in more if isinstance(m, str)) or DTYPES[tensors[t].dtype.name],
+                tensors[t].shape,
+                box,
+                swizzle,
+                next((m for m in more if isinstance(m, Walk)), None),
+            )
+            for t, box, swizzle, *more in (maps or {}).values()
         ]
         device.launch(
             kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars]

@@ -14,12 +14,12 @@ code (spec section 12).
 
 The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in
 order; those of the same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for
-r.2` runs where r.2 does, `for r.2 once` before the first run alone: what it writes is kept, as long as the constants
-that it reads are the same. One that is `early` may start while the launch in front drains: its code waits for that
-one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers), its tensor maps (128 bytes, by value,
-aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory. Buffers of the program that are not
-deferred, and those listed here, are allocated for the run. A launch is allowed where its `assume` guards hold, and
-every size is at most `intervals.LARGEST_SIZE`.
+r.2` runs where r.2 does, `for r.2 once`, or `once` alone of a region of its own, before the first run alone: what it
+writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch in
+front drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers), its
+tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
+Buffers of the program that are not deferred, and those listed here, are allocated for the run. A launch is allowed
+where its `assume` guards hold, and every size is at most `intervals.LARGEST_SIZE`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from .expr import Bound, Expr, show_guard
 from .model import show_name
 from .read import expr_of, guard_of, integer_of, name_of
 from .region import MEMORY_ATTRS, Tensor
+from .windows import Windows, windows_of
 
 STAGE = "cu"
 GRAMMAR = Grammar("manifest", "cu_text")
@@ -49,7 +50,7 @@ GRAMMAR = Grammar("manifest", "cu_text")
 class TensorMap:
     """The descriptor of a tensor for the copy engine: row-major, its box in elements, the swizzle's span in bytes (0
     none). `dims` are those that the engine sees where they are not the tensor's own; fp32 may be rounded as it is
-    fetched (`tf32`)."""
+    fetched (`tf32`). With `windows` it moves boxes of these (ir.windows)."""
 
     name: str
     tensor: str
@@ -57,14 +58,16 @@ class TensorMap:
     swizzle: int = 0
     dims: tuple[Expr, ...] = ()
     rounding: str = ""
+    windows: Windows | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes.
     `flops` and `bytes` are the work of its regions: operations, and bytes when each input is read and each output
-    written once. One that `serves` another launch is a part of it, made `is_once` for the constants that it reads, and
-    again only when they are other ones. One that `is_early` may start while the one in front of it still runs."""
+    written once. One that `serves` another launch is a part of it. One that `is_once` is made for the constants that
+    it reads, and again only when they are other ones. One that `is_early` may start while the one in front of it still
+    runs."""
 
     name: str
     entry: str
@@ -149,9 +152,11 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
         if part.data == "buffer":
             buffers.append(region_text.tensor_of(part.children, whole))
         elif part.data == "tensor_map":
-            name, tensor, dims, box, swizzle, rounding = part.children
+            name, tensor, view, box, swizzle, rounding = part.children
+            windows = windows_of(view)
+            dims = () if windows else _exprs(view)
             maps.append(
-                TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), _exprs(dims), str(rounding or ""))
+                TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), dims, str(rounding or ""), windows)
             )
         else:
             launches.append(_launch_of(part.children))
@@ -176,8 +181,8 @@ def _launch_of(parts: list[Any]) -> Launch:
         _integers(cluster),
         int(smem or 0),
         tuple(guard_of(a.children[0]) for a in assumes),
-        _name(serves.children[0]) if serves is not None else "",
-        serves is not None and serves.children[1] is not None,
+        _name(serves.children[0]) if serves is not None and serves.data == "serves" else "",
+        serves is not None and serves.children[-1] is not None,
         early is not None,
         token_span(name.children[0]),
     )
@@ -225,14 +230,17 @@ def _manifest_lines(module: Module) -> Iterable[str]:
         yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
     for m in module.maps:
         yield (
-            f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''} box {_list(m.box)}"
+            f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''}"
+            + (f" as {m.windows}" if m.windows else "")
+            + f" box {_list(m.box)}"
             + (f" swizzle {m.swizzle}" if m.swizzle else "")
             + (f" round {m.rounding}" if m.rounding else "")
         )
     for launch in module.launches:
         entry = f" as {launch.entry}" if launch.entry != launch.name else ""
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
-        computes += f" for {show_name(launch.serves)}{' once' if launch.is_once else ''}" if launch.serves else ""
+        computes += f" for {show_name(launch.serves)}" if launch.serves else ""
+        computes += " once" if launch.is_once else ""
         cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
         early = " early" if launch.is_early else ""

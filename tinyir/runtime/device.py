@@ -37,15 +37,26 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
+class Walk:
+    """Windows of an argument's tensor (`ir.windows`), their sizes known; outermost axis first."""
+
+    counts: tuple[int, ...]
+    low: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Box:
     """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost
-    first; `swizzle` is the span of the pattern in bytes, 0 for none."""
+    first; `swizzle` is the span of the pattern in bytes, 0 for none. With `windows` a box is so many of these, and so
+    many of their channels."""
 
     buffer: Buffer
     dtype: str
     dims: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: int
+    windows: Walk | None = None
 
 
 Argument = Union[Buffer, Scalar, Box]  # noqa: UP007

@@ -19,6 +19,7 @@ FUNCTIONS = {
     "cuFuncSetAttribute": (_P, _I, _I),
     "cuLaunchKernelEx": (_P, _P, _P, _P),
     "cuTensorMapEncodeTiled": (_P, _I, _U, _P, _P, _P, _P, _P, *(_I,) * 4),
+    "cuTensorMapEncodeIm2col": (_P, _I, _U, _P, _P, _P, _P, _P, _U, _U, _P, *(_I,) * 4),
     "cuStreamBeginCapture_v2": (_P, _I),
     "cuStreamEndCapture": (_P, _P),
     "cuGraphInstantiateWithFlags": (_P, _P, _N),

@@ -106,6 +106,26 @@ def encode(box: Box, place: int) -> None:
         MAP_ALIGNMENT
     ]  # of one axis none is read
     sizes, steps = (ctypes.c_uint64 * rank)(*dims), (ctypes.c_uint64 * len(strides))(*strides)
+    told = place, DTYPES[box.dtype], rank, box.buffer.address, sizes, steps
+    how = NOT_INTERLEAVED, SWIZZLES[box.swizzle], PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS
+    if box.windows is not None:
+        low, high = corners_of(box)
+        axes = len(low)
+        apart = (ctypes.c_uint32 * rank)(1, *box.windows.steps[::-1], 1)
+        first, last = (ctypes.c_int32 * axes)(*low[::-1]), (ctypes.c_int32 * axes)(*high[::-1])
+        call("cuTensorMapEncodeIm2col", *told, first, last, sides[0], sides[-1], apart, *how)
+        return
     corners, ones = (ctypes.c_uint32 * rank)(*sides), (ctypes.c_uint32 * rank)(*(1,) * rank)
-    call("cuTensorMapEncodeTiled", place, DTYPES[box.dtype], rank, box.buffer.address, sizes, steps, corners, ones,
-         NOT_INTERLEAVED, SWIZZLES[box.swizzle], PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS)  # fmt: skip
+    call("cuTensorMapEncodeTiled", *told, corners, ones, *how)
+
+
+def corners_of(box: Box) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Where the corners of windows begin and end, outermost axis first: as far from the tensor's first element, and
+    from its last."""
+    walk = box.windows
+    assert walk is not None
+    high = (
+        low + step * (count - 1) - (size - 1)
+        for low, step, count, size in zip(walk.low, walk.steps, walk.counts, box.dims[1:-1])
+    )
+    return walk.low, tuple(high)

@@ -27,7 +27,7 @@ from ..play.region import constant_of
 from .abi import alignment_of, room_for
 from .arena import ALIGNMENT as ARENA_ALIGNMENT
 from .arena import Lifetime, pack, touched
-from .device import Argument, Bound, Box, Buffer, Device, Scalar
+from .device import Argument, Bound, Box, Buffer, Device, Scalar, Walk
 from .replay import Replays
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -207,7 +207,8 @@ class Program:
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types()[m.tensor]
         dims, box = sizes_of(m.dims or tensor.type.shape, self.sizes), sizes_of(m.box, {})
-        return Box(buffers[m.tensor], m.rounding or tensor.type.dtype.name, dims, box, m.swizzle)
+        walk = m.windows and Walk(sizes_of(m.windows.counts, self.sizes), m.windows.low, m.windows.steps)
+        return Box(buffers[m.tensor], m.rounding or tensor.type.dtype.name, dims, box, m.swizzle, walk)
 
     def _is_empty(self, launch: manifest.Launch) -> bool:
         written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]

@@ -109,6 +109,8 @@ class Map(ctypes.Structure):
         ("strides", ctypes.c_uint64 * 4),
         ("box", ctypes.c_uint16 * 5),
         ("steps", ctypes.c_uint16 * 5),
+        ("low", ctypes.c_int16 * 3),
+        ("counts", ctypes.c_uint32 * 3),
     ]
 
 
@@ -121,4 +123,9 @@ def map_of(box: Box) -> Map:
     made.strides[: rank - 1] = [math.prod(dims[: n + 1]) * item for n in range(rank - 1)]
     made.box[:rank] = sides
     made.steps[:rank] = (1,) * rank
+    if box.windows is not None:
+        axes = rank - 2
+        made.box[:rank] = (sides[0], sides[-1], *(1,) * axes)
+        made.steps[1 : 1 + axes] = box.windows.steps[::-1]
+        made.low[:axes], made.counts[:axes] = box.windows.low[::-1], box.windows.counts[::-1]
     return made

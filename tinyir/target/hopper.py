@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 
-Rows = tuple[tuple[str, str], ...]
+from .tma import INLINE, TMA, Rows, asm, one
 
 WGMMA_COLUMNS = tuple(range(8, 257, 8))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
@@ -27,52 +27,7 @@ ATOM_BYTES = 16  # what a swizzle exchanges: a descriptor counts in these
 SPAN_CODES = {128: 1, 64: 2, 32: 3, 16: 0}  # of a descriptor, by the bytes of a row of the tile; 16 is no swizzle
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
-MOST_DIMS = 5
 HELD = ("fp16", "bf16", "fp32")  # of an output to which a warpgroup stores its accumulator
-_INLINE = "__device__ __forceinline__ "
-
-
-def _one(signature: str, body: str) -> tuple[str, str]:
-    """A function in one line; its name is the word before the first bracket."""
-    return signature[: signature.index("(")].split()[-1], f"{_INLINE}{signature} {{ {body} }}"
-
-
-def _asm(ptx: str, *operands: str, is_memory: bool = True) -> str:
-    memory = ' : "memory"' if is_memory else ""
-    return (
-        f'asm volatile("{ptx}" :: {", ".join(operands)}{memory});'
-        if operands
-        else f'asm volatile("{ptx}" :::{memory[2:] or " "});'
-    )
-
-
-def _tma(rank: int) -> Rows:
-    names = "xyzuv"[:rank]
-    places = ", ".join(f"int {n}" for n in names)
-    values = [f'"r"({n})' for n in names]
-
-    def at(first: int) -> str:
-        return "{" + ", ".join(f"%{first + i}" for i in range(rank)) + "}"
-
-    load = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    target = ('"r"(shared_address(to))', '"l"(map)', '"r"(shared_address(barrier))')
-    to = "void *to, const tensor_map *map, unsigned long long *barrier"
-    return (
-        _one(f"void tma_load_{rank}d({to}, {places})", _asm(f"{load} [%0], [%1, {at(3)}], [%2];", *target, *values)),
-        _one(
-            f"void tma_multicast_{rank}d({to}, {places}, unsigned short ctas)",
-            _asm(f"{load}.multicast::cluster [%0], [%1, {at(4)}], [%2], %3;", *target, '"h"(ctas)', *values),
-        ),
-        _one(
-            f"void tma_store_{rank}d(const tensor_map *map, {places}, const void *from)",
-            _asm(
-                f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group [%0, {at(2)}], [%1];",
-                '"l"(map)',
-                '"r"(shared_address(from))',
-                *values,
-            ),
-        ),
-    )
 
 
 def _shape(columns: int, dtype: str) -> str:
@@ -91,7 +46,7 @@ def _wgmma(columns: int, left: str, right: str) -> tuple[str, str]:
     majors, given = (f", %{count + 3}, %{count + 4}", ', "n"(a_major), "n"(b_major)') if is_turnable else ("", "")
     lines = [
         *(("template <int a_major, int b_major>",) if is_turnable else ()),
-        f"{_INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
+        f"{INLINE}void {name}(float (&d)[{count}], unsigned long long a, unsigned long long b, bool is_added) {{",
         f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 2}, 0; '
         f'wgmma.mma_async.sync.aligned.{shape}.f32.{kind} {{"',
         *(f'    "{", ".join(registers[i : i + 16])}{"," if i + 16 < count else ""} "' for i in range(0, count, 16)),
@@ -118,8 +73,7 @@ def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
     results = ", ".join(f'"+f"(d[{i}])' for i in range(count))
     lines = [
         *(("template <int b_major>",) if is_turnable else ()),
-        f"{_INLINE}void {name}(float (&d)[{count}], const unsigned int (&a)[4], unsigned long long b, bool "
-        f"is_added) {{",
+        f"{INLINE}void {name}(float (&d)[{count}], const unsigned int (&a)[4], unsigned long long b, bool is_added) {{",
         f'  asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{count + 5}, 0; '
         f'wgmma.mma_async.sync.aligned.{shape}.f32.{kind}.{kind} {{"',
         f'    "{held}}}, {{%{count}, %{count + 1}, %{count + 2}, %{count + 3}}}, %{count + 4}, p, 1, 1{major}; }}"',
@@ -131,77 +85,77 @@ def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
 
 TYPES: Rows = (("tensor_map", "struct alignas(64) tensor_map { char bytes[128]; };"),)
 GUARDED: Rows = (
-    _one("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
-    _one(
+    one("unsigned int shared_address(const void *p)", "return (unsigned int)__cvta_generic_to_shared(p);"),
+    one(
         "unsigned int pair_of_fp16(float low, float high)",
         'unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;',
     ),
-    _one(
+    one(
         "unsigned int pair_of_bf16(float low, float high)",
         'unsigned int y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;',
     ),
-    _one(
+    one(
         "void mbarrier_init(unsigned long long *barrier, int count)",
-        _asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)'),
+        asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)'),
     ),
     # Predicated here, not by the compiler, which would leave the address of other lanes undefined: compute-sanitizer
     # looks at every lane's.
-    _one(
+    one(
         "void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count)",
-        _asm(
+        asm(
             "{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }",
             '"r"(shared_address(barrier))',
             '"r"(count)',
             '"r"((int)is_chosen)',
         ),
     ),
-    _one(
+    one(
         "void mbarrier_expect(unsigned long long *barrier, int bytes)",
-        _asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;", '"r"(shared_address(barrier))', '"r"(bytes)'),
+        asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;", '"r"(shared_address(barrier))', '"r"(bytes)'),
     ),
-    _one(
+    one(
         "void mbarrier_arrive(unsigned long long *barrier)",
-        _asm("mbarrier.arrive.shared::cta.b64 _, [%0];", '"r"(shared_address(barrier))'),
+        asm("mbarrier.arrive.shared::cta.b64 _, [%0];", '"r"(shared_address(barrier))'),
     ),
     # Without .release.cluster, which waits for all of this thread's writes to memory: nothing but reads of the slot
     # must come before.
-    _one(
+    one(
         "void mbarrier_arrive_at(unsigned long long *barrier, int cta)",
-        _asm(
+        asm(
             "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, "
             "[there]; }",
             '"r"(shared_address(barrier))',
             '"r"(cta)',
         ),
     ),
-    _one(
+    one(
         "void mbarrier_wait(unsigned long long *barrier, unsigned int phase)",
-        _asm(
+        asm(
             "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra "
             "again; done: }",
             '"r"(shared_address(barrier))',
             '"r"(phase)',
         ),
     ),
-    _one("void fence_mbarrier_init()", _asm("fence.mbarrier_init.release.cluster;")),
-    _one("void fence_async_proxy()", _asm("fence.proxy.async.shared::cta;")),
+    one("void fence_mbarrier_init()", asm("fence.mbarrier_init.release.cluster;")),
+    one("void fence_async_proxy()", asm("fence.proxy.async.shared::cta;")),
     # Not .aligned: behind roles the lanes of a warp need not have come together again.
-    _one("void cluster_barrier()", _asm("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;")),
-    _one("void cluster_arrive()", _asm("barrier.cluster.arrive.release;")),
+    one("void cluster_barrier()", asm("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;")),
+    one("void cluster_arrive()", asm("barrier.cluster.arrive.release;")),
     # Orders nothing: a release waits some 700 clocks for all that the thread has written.
-    _one("void cluster_arrive_relaxed()", _asm("barrier.cluster.arrive.relaxed;")),
-    _one("void cluster_wait()", _asm("barrier.cluster.wait.acquire;")),
-    _one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
+    one("void cluster_arrive_relaxed()", asm("barrier.cluster.arrive.relaxed;")),
+    one("void cluster_wait()", asm("barrier.cluster.wait.acquire;")),
+    one("unsigned int cluster_rank()", 'unsigned int y; asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(y)); return y;'),
     # The address alone is PTX: an ordinary load keeps its place among barriers, and the compiler may have several on
     # their way.
-    _one(
+    one(
         "float load_of_cta(const float *place, int cta)",
         'const float *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(cta)); return *there;',
     ),
     # Of this CTA's shared memory to where `to` is in another's; they land on that one's barrier.
-    _one(
+    one(
         "void send_to_cta(void *to, const void *from, int bytes, unsigned long long *barrier, int cta)",
-        _asm(
+        asm(
             "{ .reg .b32 there, on; mapa.shared::cluster.u32 there, %0, %4; mapa.shared::cluster.u32 on, %3, %4; "
             "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [there], [%1], %2, [on]; }",
             '"r"(shared_address(to))',
@@ -212,20 +166,20 @@ GUARDED: Rows = (
         ),
     ),
     # Registers have no address: of two the one that is meant, and no two ways through what follows.
-    _one(
+    one(
         "float one_of(bool is_first, float a, float b)",
         'float y; asm("{ .reg .pred p; setp.ne.b32 p, %1, 0; selp.f32 %0, %2, %3, p; }" : "=f"(y) : '
         '"r"((int)is_first), "f"(a), "f"(b)); return y;',
     ),
-    _one(
+    one(
         "unsigned int address_in_cta(const void *p, int cta)",
         'unsigned int y; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(y) : "r"(shared_address(p)), '
         '"r"(cta)); return y;',
     ),
     # Of this thread's registers, to and on what `address_in_cta` gives.
-    _one(
+    one(
         "void send_words(unsigned int to, float a, float b, float c, float d, unsigned int barrier)",
-        _asm(
+        asm(
             "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];",
             '"r"(to)',
             '"f"(a)',
@@ -235,33 +189,31 @@ GUARDED: Rows = (
             '"r"(barrier)',
         ),
     ),
-    _one(
-        "void named_barrier_arrive(int number, int threads)", _asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')
-    ),
-    _one("void warpgroup_barrier(int number)", _asm("bar.sync %0, 128;", '"r"(number)')),
-    _one("void named_barrier(int number, int threads)", _asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
-    *(row for rank in range(1, MOST_DIMS + 1) for row in _tma(rank)),
-    _one("void prefetch_map(const tensor_map *map)", _asm("prefetch.tensormap [%0];", '"l"(map)')),
+    one("void named_barrier_arrive(int number, int threads)", asm("bar.arrive %0, %1;", '"r"(number)', '"r"(threads)')),
+    one("void warpgroup_barrier(int number)", asm("bar.sync %0, 128;", '"r"(number)')),
+    one("void named_barrier(int number, int threads)", asm("bar.sync %0, %1;", '"r"(number)', '"r"(threads)')),
+    *TMA,
+    one("void prefetch_map(const tensor_map *map)", asm("prefetch.tensormap [%0];", '"l"(map)')),
     # No access to memory moves over the wait: neither the compiler's, which `memory` tells, nor the assembler's, which
     # takes it for a fence.
-    _one("void wait_previous()", _asm("griddepcontrol.wait;")),
-    _one("void launch_next()", _asm("griddepcontrol.launch_dependents;")),
-    _one("void tma_store_commit()", _asm("cp.async.bulk.commit_group;")),
+    one("void wait_previous()", asm("griddepcontrol.wait;")),
+    one("void launch_next()", asm("griddepcontrol.launch_dependents;")),
+    one("void tma_store_commit()", asm("cp.async.bulk.commit_group;")),
     (
         "tma_store_wait_written",
-        f"template <int pending> {_INLINE}void tma_store_wait_written() {{ asm "
+        f"template <int pending> {INLINE}void tma_store_wait_written() {{ asm "
         f'volatile("cp.async.bulk.wait_group %0;" :: "n"(pending) : "memory"); }}',
     ),
     (
         "tma_store_wait",
-        f'template <int pending> {_INLINE}void tma_store_wait() {{ asm volatile("cp.async.bulk.wait_group.read '
+        f'template <int pending> {INLINE}void tma_store_wait() {{ asm volatile("cp.async.bulk.wait_group.read '
         f'%0;" :: "n"(pending) : "memory"); }}',
     ),
-    _one("void wgmma_fence()", _asm("wgmma.fence.sync.aligned;")),
-    _one("void wgmma_commit()", _asm("wgmma.commit_group.sync.aligned;")),
+    one("void wgmma_fence()", asm("wgmma.fence.sync.aligned;")),
+    one("void wgmma_commit()", asm("wgmma.commit_group.sync.aligned;")),
     (
         "wgmma_wait",
-        f'template <int pending> {_INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" '
+        f'template <int pending> {INLINE}void wgmma_wait() {{ asm volatile("wgmma.wait_group.sync.aligned %0;" '
         f':: "n"(pending) : "memory"); }}',
     ),
     *(_wgmma(columns, dtype, dtype) for dtype in PTX_OF for columns in WGMMA_COLUMNS),
@@ -269,17 +221,17 @@ GUARDED: Rows = (
     *(_wgmma_of_registers(columns, dtype) for dtype in (*WGMMA_TYPES, *WGMMA_WORDS) for columns in WGMMA_COLUMNS),
     (
         "take_registers",
-        f'template <int count> {_INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 '
+        f'template <int count> {INLINE}void take_registers() {{ asm volatile("setmaxnreg.inc.sync.aligned.u32 '
         f'%0;" :: "n"(count)); }}',
     ),
     (
         "give_registers",
-        f'template <int count> {_INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 '
+        f'template <int count> {INLINE}void give_registers() {{ asm volatile("setmaxnreg.dec.sync.aligned.u32 '
         f'%0;" :: "n"(count)); }}',
     ),
-    _one(
+    one(
         "void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d)",
-        _asm(
+        asm(
             "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};",
             '"r"(shared_address(to))',
             '"r"(a)',
@@ -299,7 +251,7 @@ def _piece(dtype: str, is_turned: bool) -> tuple[str, str]:
         f"""\
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile{", transposed" if is_turned else ""}.
 template <int span>
-{_INLINE}void store{turned}_piece_{dtype}({dtype} *tile, int row, int column, const float (&x)[8]) {{
+{INLINE}void store{turned}_piece_{dtype}({dtype} *tile, int row, int column, const float (&x)[8]) {{
   const int lane = (int)threadIdx.x % 32;
   const int place = swizzled<span>((row + {row}) * span + 2 * (column + 8 * ({column})));
   stmatrix_x4{trans}((unsigned char *)tile + place, pair_of_{dtype}(x[0], x[1]), pair_of_{dtype}(x[2], x[3]), pair_of_{dtype}(x[4], x[5]), pair_of_{dtype}(x[6], x[7]));
@@ -328,7 +280,7 @@ def _held(dtype: str) -> tuple[str, str]:
         f"""\
 // 64 x `columns` of an accumulator to rows of which the first begins at `to`, `high` of them inside, and `wide` elements of each. Where rows begin on 16 bytes, as may be
 // known, the four lanes that hold two rows' pairs exchange them: each then has eight neighbours of one row.
-template <int columns, bool is_known> {_INLINE}void store_held_{dtype}({c} *to, long long pitch, const float (&x)[columns / 2], int high, int wide) {{
+template <int columns, bool is_known> {INLINE}void store_held_{dtype}({c} *to, long long pitch, const float (&x)[columns / 2], int high, int wide) {{
   const int quad = (int)threadIdx.x % 4, row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4;
   if (is_known || (pitch * (int)sizeof({c}) % 16 == 0 && (unsigned long long)to % 16 == 0 && (wide % 8 == 0 || wide > columns))) {{
     const int own = row + 8 * (quad % 2), first = 8 * (quad / 2);
@@ -358,7 +310,7 @@ PLAIN: Rows = (
         "mbarriers_init",
         f"""\
 // The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
-template <int ring, int warps> {_INLINE}void mbarriers_init(unsigned long long *barriers, int count) {{
+template <int ring, int warps> {INLINE}void mbarriers_init(unsigned long long *barriers, int count) {{
   #pragma unroll
   for (int first = 0; first < ring; first += warps) {{
     const int i = first + (int)threadIdx.x / 32;
@@ -371,13 +323,13 @@ template <int ring, int warps> {_INLINE}void mbarriers_init(unsigned long long *
         "swizzled",
         f"""\
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
-template <int span> {_INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 & (span - 16)); }}""",  # noqa: E501
+template <int span> {INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 & (span - 16)); }}""",  # noqa: E501
     ),
     (
         "swizzled_at",
         f"""\
 // An element of such a tile.
-template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int column) {{
+template <int span, class T> {INLINE}T &swizzled_at(T *tile, int row, int column) {{
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }}""",
     ),
@@ -385,7 +337,7 @@ template <int span, class T> {_INLINE}T &swizzled_at(T *tile, int row, int colum
         "wide_at",
         f"""\
 // A byte of a swizzled tile of `tall` rows that is wider than a swizzled row: several of them side by side.
-template <int span, int tall> {_INLINE}const unsigned char *wide_at(const void *tile, int row, int byte) {{
+template <int span, int tall> {INLINE}const unsigned char *wide_at(const void *tile, int row, int byte) {{
   return (const unsigned char *)tile + byte / span * (tall * span) + swizzled<span>(row * span + byte % span);
 }}""",
     ),
@@ -394,7 +346,7 @@ template <int span, int tall> {_INLINE}const unsigned char *wide_at(const void *
         f"""\
 // `rows` x `columns` of a warpgroup's swizzled tile of `tall` rows to rows that begin anywhere, the first at `to`, of which `high` are inside, and `wide` elements
 // of each: whole accesses of 16 bytes, for which the lanes of a row shift what they read, and single elements at both ends. Of at most 128 columns a thread's rows begin alike: they lie whole accesses apart.
-template <int rows, int columns, int span, int tall, class T> {_INLINE}void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {{
+template <int rows, int columns, int span, int tall, class T> {INLINE}void store_rows(T *to, long long pitch, const T *tile, int high, int wide) {{
   constexpr int size = (int)sizeof(T), each = 16 / size, pieces = columns / each;
   constexpr int lanes = pieces > 16 ? 32 : pieces > 8 ? 16 : pieces > 4 ? 8 : pieces > 2 ? 4 : 2, together = 128 / lanes;
   const int lane = (int)threadIdx.x % lanes, first = (int)threadIdx.x % 128 / lanes, most = wide < columns ? wide : columns;
@@ -428,7 +380,7 @@ template <int rows, int columns, int span, int tall, class T> {_INLINE}void stor
         "turn_quad",
         f"""\
 // Word i of lane j of four becomes word j of lane i.
-{_INLINE}void turn_quad(unsigned int (&w)[4], int lane) {{
+{INLINE}void turn_quad(unsigned int (&w)[4], int lane) {{
   #pragma unroll
   for (int apart = 1; apart < 4; apart *= 2) {{
     #pragma unroll
@@ -445,7 +397,7 @@ template <int rows, int columns, int span, int tall, class T> {_INLINE}void stor
         "matrix_descriptor",
         f"""\
 // What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
-{_INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{
+{INLINE}unsigned long long matrix_descriptor(const void *start, int leading, int stride) {{
   const unsigned long long address = shared_address(start) & 0x3ffff;
   return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
 }}""",
@@ -454,7 +406,7 @@ template <int rows, int columns, int span, int tall, class T> {_INLINE}void stor
         "descriptor_of",
         f"""\
 // The same of a tile whose rows are `span` bytes: swizzled by 64 or 32, or by none where they are 16.
-template <int span> {_INLINE}unsigned long long descriptor_of(const void *start, int leading, int stride) {{
+template <int span> {INLINE}unsigned long long descriptor_of(const void *start, int leading, int stride) {{
   const unsigned long long code = span == 64 ? 2 : span == 32 ? 3 : 0;
   return matrix_descriptor(start, leading, stride) ^ (1 ^ code) << 62;
 }}""",
@@ -464,7 +416,7 @@ template <int span> {_INLINE}unsigned long long descriptor_of(const void *start,
         f"""\
 // Tile number `tile` of rows x columns when `width` rows of tiles are taken together, column by column: neighbours in time share L2.
 struct tile_place {{ int row, column; }};
-{_INLINE}tile_place grouped_tile(int tile, int rows, int columns, int width) {{
+{INLINE}tile_place grouped_tile(int tile, int rows, int columns, int width) {{
   const int group = tile / (width * columns), first = group * width, inside = tile - first * columns;
   const int here = rows - first < width ? rows - first : width;
   tile_place place = {{first + inside % here, inside / here}};
@@ -475,7 +427,7 @@ struct tile_place {{ int row, column; }};
         "turning_tile",
         f"""\
 // The same, but that every other group takes its columns from the last to the first.
-{_INLINE}tile_place turning_tile(int tile, int rows, int columns, int width) {{
+{INLINE}tile_place turning_tile(int tile, int rows, int columns, int width) {{
   tile_place place = grouped_tile(tile, rows, columns, width);
   if (place.row / width & 1) place.column = columns - 1 - place.column;
   return place;

@@ -10,6 +10,7 @@ from ..body import Body
 from ..expr import Bound, Expr
 from ..model import show_name
 from ..types import TensorType
+from ..windows import Windows
 
 Guard = tuple[Bound, ...]
 Axes = tuple[tuple[str, Expr], ...]
@@ -110,7 +111,11 @@ class Mbarrier:
 class TensorMap:
     """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes
     of a tensor; `as [B*S, K]` when it sees the tensor's memory with other dims. `round tf32`: fp32 numbers are rounded
-    to 11 bits as they are fetched."""
+    to 11 bits as they are fetched.
+
+    `tensor_map X.map = X as windows [P, Q] from [-1, -1] step [1, 1] box [128, 1, 1, 64]`: of X[N, H, W, C] boxes of
+    windows (ir.windows). Such a map is read at [which of the N*P*Q windows, how far down and how far across in it,
+    channel]."""
 
     name: str
     tensor: str
@@ -118,6 +123,7 @@ class TensorMap:
     swizzle: int = 0
     dims: tuple[Expr, ...] = ()
     rounding: str = ""
+    windows: Windows | None = None
     span: Span | None = place_in_text()
 
 

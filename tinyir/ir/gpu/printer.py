@@ -31,8 +31,8 @@ def show_launch(launch: Launch) -> str:
 def _named(launch: Kernel | Launch) -> str:
     """The name of a launch, its regions where they are not of that name, and the launch that it serves."""
     regions = "" if launch.regions == (launch.name,) else f" of {', '.join(map(show_name, launch.regions))}"
-    serves = f" for {show_name(launch.serves)}{' once' if launch.is_once else ''}" if launch.serves else ""
-    return f"{show_name(launch.name)}{regions}{serves}"
+    serves = f" for {show_name(launch.serves)}" if launch.serves else ""
+    return f"{show_name(launch.name)}{regions}{serves}{' once' if launch.is_once else ''}"
 
 
 def _lines(body: Iterable[Statement], indent: str) -> Iterable[str]:
@@ -118,8 +118,9 @@ _SHOW: dict[type, Any] = {
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: (
-        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''} box "
-        f"{_list(s.box)}{_opt('swizzle', s.swizzle)}{_opt('round', s.rounding, '')}"
+        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''}"
+        f"{s.windows and f' as {s.windows}' or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}"
+        f"{_opt('round', s.rounding, '')}"
     ),
     nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",

@@ -17,6 +17,7 @@ from ..read import expr_of, guard_of, name_of, read_at, read_type
 from ..read_body import Names, body_from
 from ..region import Tensor
 from ..types import DType
+from ..windows import windows_of
 from . import nodes
 from .nodes import Axes, Guard, Kernel, Launch, Place, Statement
 
@@ -80,7 +81,9 @@ def _regions(tree: Any, name: str) -> tuple[str, ...]:
 
 
 def _serves(tree: Any) -> tuple[str, bool]:
-    return (_name(tree.children[0]), tree.children[1] is not None) if tree is not None else ("", False)
+    if tree is None:
+        return "", False
+    return _name(tree.children[0]) if tree.data == "serves" else "", tree.children[-1] is not None
 
 
 class _Line:
@@ -183,13 +186,15 @@ class _Reader:
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
     def _tensor_map(self, p: list[Any], span: Span) -> Statement:
+        name, tensor, view, box, swizzle, rounding = p
         return nodes.TensorMap(
-            str(p[0]),
-            _name(p[1]),
-            _exprs(p[3]),
-            _int(p[4], 0),
-            () if p[2] is None else _exprs(p[2]),
-            str(p[5] or ""),
+            str(name),
+            _name(tensor),
+            _exprs(box),
+            _int(swizzle, 0),
+            () if view is None or view.data == "windows" else _exprs(view),
+            str(rounding or ""),
+            windows_of(view),
             span=span,
         )
 

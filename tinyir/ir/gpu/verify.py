@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,11 +9,9 @@ from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
 from ...kit.work import count, span
 from ...target.arch import ARCHS
-from ...target.hopper import HELD
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
 from ..model import is_constant
-from ..rules import product
 from ..verify import nearest
 from . import nodes
 from .accesses import check_vectors
@@ -27,6 +24,7 @@ from .extremes import EXTREMES
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
 from .launches import check_launches
+from .misfits import misfits
 from .nodes import Kernel
 from .order import ORDER_CHECKS
 from .picks import check_picks
@@ -34,7 +32,6 @@ from .replay import check_copies
 from .replay_products import check_products
 from .resources import check_resources
 from .rows import check_rows
-from .sends import BLOCK
 from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of, visits, words_held
 
 
@@ -92,6 +89,10 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
     )
     for name in sorted(taken):
         yield fault(Phrase("is made once, and reads {name}, which is not a constant of the model", name=name))
+    kept = {t.name for t in program.buffers if t.attr("materialize") != "deferred"}
+    for one in map(program.region, kernel.regions if kernel.is_once and not kernel.serves else ()):
+        for name in sorted({t.name for t in one.outputs} - kept if one else ()):
+            yield fault(Phrase("is made once, and writes {name}, which is not a buffer of the program", name=name))
     for name in kernel.regions:
         if program.region(name) is None:
             yield fault(Phrase("computes {name}, which is not a region of the program", name=name))
@@ -230,6 +231,8 @@ def exprs_in(s: Any) -> Iterator[Expr]:
             yield e
     if isinstance(s, nodes.Let):
         yield s.value
+    if isinstance(s, nodes.TensorMap) and s.windows:
+        yield from s.windows.counts
     if isinstance(s, nodes.Order):
         yield from s.extents
     if isinstance(s, EXTREMES):
@@ -278,7 +281,7 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             array = v.arrays.get(name)
             if array is None or not wanted(array):
                 yield Diag("E1602", kernel.name, {"name": name, "fault": Phrase("is not {what}", what=what)}, s.span)
-        for name, fault in _misfits(s, v, tensors_of(kernel, module)):
+        for name, fault in misfits(s, v, tensors_of(kernel, module)):
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
         if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
             yield Diag(
@@ -331,65 +334,6 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 {"name": type(s).__name__, "fault": Phrase("is not on {arch}", arch=kernel.arch)},
                 s.span,
             )
-
-
-def _misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Dims that are not a tensor's elements, and boxes that do not make up a tile, each with its name."""
-    name = s.tensor if isinstance(s, nodes.TensorMap) else s.to.name if isinstance(s, nodes.StoreRows) else ""
-    tensor = tensors.get(tensor_of(name, v))
-    if tensor is not None and s.dims and product(s.dims) != product(tensor.type.shape):
-        yield name, Phrase("does not have the elements of {s}", s=" x ".join(map(str, s.dims)))
-    if isinstance(s, nodes.StoreRows) and tensor is None:
-        yield name, Phrase("is not a tensor")
-    if isinstance(s, nodes.Shared) and s.kind:
-        is_whole = s.type.rank == 2 and all(
-            e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK)
-        )
-        if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
-            yield (
-                s.name,
-                Phrase(
-                    "is not as registers hold a sum: fp32, blocks of {block} rows, columns by {block2}, no swizzle, no "
-                    "cluster",
-                    block=BLOCK[0],
-                    block2=BLOCK[1],
-                ),
-            )
-    if isinstance(s, nodes.StoreRows) and (
-        len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)
-    ):
-        yield name, Phrase("is written in boxes that do not have rows along its last dim")
-    held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
-    if isinstance(held, nodes.Reg) and (
-        [e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides]
-        or held.type.shape[0].constant != BLOCK[0]
-        or held.ring > 1
-    ):
-        yield s.source.name, Phrase("is not the matrix of {block} rows that its box holds", block=BLOCK[0])
-    if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
-        yield (
-            name,
-            Phrase(
-                "is {dtype}, which is not stored from registers; {held} are",
-                dtype=tensor.type.dtype,
-                held=", ".join(HELD),
-            ),
-        )
-    moved = (
-        (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
-    )
-    tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
-    if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
-        sides = [e.constant for e in mapped.box if e.constant != 1]
-        if len(sides) > len(tile.type.shape) and None not in sides and isinstance(s, nodes.TmaLoad):
-            *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
-            sides = [math.prod(rows), columns] if tile.type.shape[0] == Expr.of(math.prod(rows)) else sides
-        shape = [e.constant for e in tile.type.shape][-len(sides) :]
-        if len(sides) != len(shape) or any(
-            not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side
-            for size, side in zip(shape, sides)
-        ):
-            yield moved[0].name, Phrase("is not made of boxes of {mapped}", mapped=mapped.name)
 
 
 # --- indices

@@ -31,11 +31,13 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How a cached tensor is brought in (ld, cp_async, tma), and the swizzle of its rows in bytes (0 none)."""
+    """How a cached tensor is brought in (ld, cp_async, tma, windows), and the swizzle of its rows in bytes (0 none).
+    Windows are fetched by the copy engine in a `way`: `im2col`, each place in a window anew."""
 
     tensor: str
     by: str
     swizzle: int = 0
+    way: str = ""
 
 
 @dataclass(frozen=True, slots=True)

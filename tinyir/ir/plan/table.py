@@ -125,7 +125,8 @@ def _show_cluster(c: Cluster) -> str:
 
 
 def _show_load(item: Load) -> str:
-    return f"{show_name(item.tensor)} {item.by}" + (f" swizzle {item.swizzle}" if item.swizzle else "")
+    way = f" {item.way}" if item.way else ""
+    return f"{show_name(item.tensor)} {item.by}{way}" + (f" swizzle {item.swizzle}" if item.swizzle else "")
 
 
 def _show_edge(e: Edge) -> str:
@@ -147,6 +148,7 @@ def _each_word(kind: str, word: Callable[[Any], str]) -> Words:
 def _words_of_load(items: Iterable[Load]) -> Iterator[tuple[str, str]]:
     for item in items:
         yield "load", item.by
+        yield "way", item.way
         yield "swizzle", str(item.swizzle)
 
 
@@ -220,7 +222,7 @@ TABLE: tuple[Field, ...] = (
     Field(
         "load",
         "by which instruction a cached tensor is brought in, and the bytes of a swizzled row of its tile",
-        _each(lambda tensor, by, swizzle: Load(_name(tensor), str(by), int(swizzle or 0))),
+        _each(lambda tensor, by, way, swizzle: Load(_name(tensor), str(by), int(swizzle or 0), str(way or ""))),
         _joined(_show_load),
         _words_of_load,
     ),

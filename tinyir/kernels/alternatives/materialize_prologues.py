@@ -13,14 +13,15 @@ after:  region y.x  yield y.x[i0, i1, i2] = x[i1, i0 + i2]
 The region stage knows no card: it moves work into a contraction for the round trip that this saves, as long as products
 of halves lose less by it. Here the plans of both ways are there, and the cost model compares them; each side of the
 product is asked for itself. What the new kernel computes is the work at every point of its operand's memory, read off
-the indices alone, or of what no copy engine fetches, at every point of the factor's axes, in two orders. Where indices
-cannot be turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal
-work that several contractions share one kernel is made.
+the indices alone, or of what no copy engine fetches, at every point of the factor's axes, in two orders; windows that
+it fetches where channels are innermost are read of copies that are so (`channels_innermost`). Where indices cannot be
+turned round, or a read of either kernel would not be proven to stay in bounds, that way is left out. Of equal work that
+several contractions share one kernel is made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import product
 
 from ...analysis.regions import analyse
@@ -36,6 +37,7 @@ from ...ir.verify_region import check_region
 from ...kit.records import dataclass, replace
 from ..parts.boxes import View, view_of
 from ..problem import Contraction, kernels_of
+from .channels_innermost import Side, channels_innermost
 from .parts import free_name
 
 # of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the
@@ -52,16 +54,6 @@ class Materialized:
     parts: tuple[Region, ...]
     fused: float
     apart: float
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it
-    then."""
-
-    work: Body
-    region: Region
-    read: Read
 
 
 def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Materialized, ...]]:
@@ -92,10 +84,15 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {
         r.name for r in module.program.regions
     }
+    free = frozenset(names)  # of ways of which one is taken each may have the same
     sides = [(None, *_sides(module, one, kernel, at, names)) for at in (0, 1)]
     ways = [
         _apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)
     ]
+    windows = channels_innermost(one, kernel, free)
+    if windows is not None and all(_is_proven(module, side, free) for side in windows.sides):
+        sides_ = tuple(replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in windows.sides)
+        ways += [found for found in (windows.ordered(_apart(one, sides_, made)),) if found]
     ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
     if not ways:
         return None
@@ -123,11 +120,15 @@ def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set
         *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)),
     )
     for side in made:
-        if side is not None and not any(
-            d.is_error for d in (*check_region(module, side.region), *check_proofs(module, side.region))
-        ):
+        if side is not None and _is_proven(module, side, names):
             names.add(side.read.tensor)
             yield replace(side, region=replace(side.region, analysis=analyse(side.region)))
+
+
+def _is_proven(module: Module, side: Side, names: Container[str]) -> bool:
+    """Whether the kernel of a side is one that the checks take, and whose axes are not called as memory is."""
+    found = (*check_region(module, side.region), *check_proofs(module, side.region))
+    return not any(d.is_error for d in found) and not any(a.name in names for a in side.region.iters)
 
 
 def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | None:

@@ -254,7 +254,7 @@ def _check_arch(case: Case) -> Iterator[Diag]:
     plan = case.plan
     if ARCHS[plan.arch].has_tma:
         return
-    wanted = [("load", "tma")] if any(item.by == "tma" for item in plan.load) else []
+    wanted = [("load", by) for by in dict.fromkeys(item.by for item in plan.load) if by in ("tma", "windows")]
     wanted += [("store", "tma")] if any(item.by == "tma" for item in plan.store) else []
     wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
     wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]

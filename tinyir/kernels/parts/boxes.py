@@ -19,6 +19,7 @@ from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import extent_of, nearest
 from ...ir.types import TensorType, is_exact
+from ...ir.windows import Windows
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..problem import SIBLING, Contraction
@@ -34,7 +35,8 @@ MMA_FACTORS = WGMMA_FACTORS | {"": ("fp16", "bf16")}
 
 @dataclass(frozen=True, slots=True)
 class Dim:
-    """A dim of the view: `role` is left, right, sum or batch; `axes`, outermost first, count its elements."""
+    """A dim of the view: `role` is left, right, sum, tap or batch; `axes`, outermost first, count its elements. Of
+    windows (`parts.windows`) the sum's axes are those of the channels, and taps those of the places in a window."""
 
     role: str
     axes: tuple[Axis, ...]
@@ -48,11 +50,14 @@ class Dim:
 @dataclass(frozen=True, slots=True)
 class View:
     """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements lie from a row to the next
-    where they are more than the innermost dim has."""
+    where they are more than the innermost dim has. With `windows` the first dim counts these, and neighbouring taps are
+    `spread` elements apart along each axis of a window."""
 
     tensor: Tensor
     dims: tuple[Dim, ...]
     row: Expr | None = None
+    windows: Windows | None = None
+    spread: tuple[int, ...] = ()
 
     @property
     def inner(self) -> str:
@@ -68,7 +73,15 @@ class View:
     def needs(self) -> tuple[Bound, ...]:
         """What must hold of the symbols for the strides to be whole 16 bytes; empty when it always does."""
         is_free = len(self.dims) == 1 or self.row is not None
-        return () if is_free else multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes)
+        corners = self.windows.needs(self.tensor.type.shape) if self.windows else ()
+        return (
+            corners
+            if is_free
+            else (
+                *multiple_of(self.dims[-1].size, STRIDE_BYTES // self.tensor.type.dtype.bytes),
+                *corners,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +247,18 @@ def multiple_of(size: Expr, count: int) -> tuple[Bound, ...]:
     )
 
 
-def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contraction) -> View | str:
+def view_of(
+    region: Region, name: str, index: Iterable[Expr], kernel: Contraction, taps: tuple[Axis, ...] = ()
+) -> View | str:
     """The view of the tensor `name`, read or written at `index`; or in words why the copy engine cannot move its
-    tiles."""
+    tiles. `taps`: of the sum's axes those that are a dim of their own."""
     tensor = next(t for t in (*region.inputs, *region.outputs) if t.name == name)
     if tensor.type.dtype.bits < 16 and not tensor.type.dtype.is_float:
         return Phrase("{name} is {dtype}", name=name, dtype=tensor.type.dtype)
-    role_of = {a.name: role for role, group in (*zip(ROLES, kernel.groups), ("batch", kernel.batch)) for a in group}
-    axes = {a.name: a for group in (*kernel.groups, kernel.batch) for a in group}
+    groups = dict(zip(ROLES, kernel.groups)) | {"tap": taps, "batch": kernel.batch}
+    groups["sum"] = tuple(a for a in kernel.sum if a not in taps)
+    role_of = {a.name: role for role, group in groups.items() for a in group}
+    axes = {a.name: a for group in groups.values() for a in group}
     found: list[Dim] = []
     for e, size in zip(index, tensor.type.shape):
         if e.constant == 0 and size == ONE:
@@ -254,7 +271,7 @@ def view_of(region: Region, name: str, index: Iterable[Expr], kernel: Contractio
                 found[-1] = Dim(found[-1].role, (*found[-1].axes, axis))
             else:
                 found.append(Dim(role_of[axis.name], (axis,)))
-    return _fault_of(name, found, kernel) or View(tensor, tuple(found))
+    return _fault_of(name, found, groups) or View(tensor, tuple(found))
 
 
 def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ...]:
@@ -273,9 +290,8 @@ def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ..
     return tuple(found) if step == size else ()
 
 
-def _fault_of(name: str, dims: list[Dim], kernel: Contraction) -> str:
-    groups: Mapping[str, tuple[Axis, ...]] = dict(zip(ROLES, kernel.groups))
-    if not dims or dims[-1].role == "batch":
+def _fault_of(name: str, dims: list[Dim], groups: Mapping[str, tuple[Axis, ...]]) -> str:
+    if not dims or dims[-1].role in ("batch", "tap"):
         return Phrase("{name} is not contiguous along an axis of the tile", name=name)
     for dim in dims:
         if dim.role != "batch" and tuple(a.name for a in dim.axes) != tuple(a.name for a in groups[dim.role]):

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 from ...ir.plan import Plan
 from ...ir.region import Region
+from ...ir.rules import product
 from ...ir.traits import extent_of
 from ...kit.numbers import Number, entry, least, most, pick, uniform
 from ...target.device import Device, longer_of
@@ -30,8 +31,10 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
 from ..parts.tile_clocks import roofline
+from ..parts.windows import operand_views
 from ..problem import Contraction
 from .declare import across_of, fetched_along, piece_of
+from .fetched import steps_of
 
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
@@ -47,8 +50,9 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         return roofline(plan, problem, at)
     moved = at.work.bytes
     t = device.tensor
-    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
+    rows, columns, _ = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     bm, bn, bk = plan.tile
+    depth, depths = float(bk * steps_of(plan, region, kernel).evaluate(sizes)), _depths(region, kernel, sizes)
     down, across = across_of(plan)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
     alone = (
@@ -85,13 +89,14 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
         * least(1.0, slots / clusters)
     )
-    moved = moved + t["again"] * least(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes)
+    moved = moved + t["again"] * least(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes, depths)
     fetching = most(
         moved / least(device.dram_bytes_per_us, in_flight / t["flight_us"]),
-        _share_of_sm(plan, kernel, sizes, device) / t["sm_bytes_per_us"],
+        _share_of_sm(plan, kernel, sizes, depths, device) / t["sm_bytes_per_us"],
     )
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
-    fetching = longer_of(fetching, _lines_beyond(plan, kernel, sizes) * t["beyond_clocks"] / clock, t["sharpness"])
+    beyond = _lines_beyond(plan, kernel, sizes, depths)
+    fetching = longer_of(fetching, beyond * t["beyond_clocks"] / clock, t["sharpness"])
     compute, memory = clocks / clock, fetching + (epilogue + joining + late) / clock
     joined, is_computing = longer_of(compute, memory, t["overlap"]), compute >= memory
     parts = {
@@ -101,44 +106,57 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     return Clocks(parts, t["start_us"])
 
 
-def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> Number:
+def _depths(region: Region, kernel: Contraction, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """Elements of memory for each of an operand's own: what it has along the sum, but for windows, which share them."""
+    whole = extent_of(kernel.sum).evaluate(sizes)
+    found = []
+    for own, view in zip(kernel.groups, operand_views(region, kernel)):
+        is_of_windows = isinstance(view, View) and view.windows is not None
+        elements = product(view.tensor.type.shape).evaluate(sizes) if is_of_windows else 0
+        found.append(elements / max(1, extent_of(own).evaluate(sizes)) if is_of_windows else whole)
+    return float(found[0]), float(found[1])
+
+
+def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float]) -> Number:
     """Bytes of the operands that several CTAs fetch, each for itself: what comes from memory for one of them, the
     others find in L2, half of which is far."""
     down, across = across_of(plan)
-    rows, columns, depth = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
+    rows, columns, _ = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
     batch, found = extent_of(kernel.batch).evaluate(sizes), 0.0
-    for read, own, tiles, sharing in (
-        (kernel.lhs, rows, -(-columns // plan.tile[1]), across),
-        (kernel.rhs, columns, -(-rows // plan.tile[0]), down),
+    for read, own, depth, tiles, sharing in (
+        (kernel.lhs, rows, depths[0], -(-columns // plan.tile[1]), across),
+        (kernel.rhs, columns, depths[1], -(-rows // plan.tile[0]), down),
     ):
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
         found = found + batch * own * depth * read.dtype.bytes * (tiles > shares)
     return found
 
 
-def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int]) -> Number:
+def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float]) -> Number:
     """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and
     together no faster than so many a clock."""
     down, across = across_of(plan)
-    rows, columns, depth = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
+    rows, columns, _ = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
     tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
     beyond = (
-        (kernel.lhs, tiles[0] * plan.tile[0] - rows, tiles[1]),
-        (kernel.rhs, tiles[1] * plan.tile[1] - columns, tiles[0]),
+        (kernel.lhs, depths[0], tiles[0] * plan.tile[0] - rows, tiles[1]),
+        (kernel.rhs, depths[1], tiles[1] * plan.tile[1] - columns, tiles[0]),
     )
-    found = sum(over * depth * read.dtype.bytes / LINE_BYTES * fetching for read, over, fetching in beyond)
+    found = sum(over * depth * read.dtype.bytes / LINE_BYTES * fetching for read, depth, over, fetching in beyond)
     return found * extent_of(kernel.batch).evaluate(sizes)
 
 
-def _share_of_sm(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> Number:
+def _share_of_sm(
+    plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float], device: Device
+) -> Number:
     """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies
     across finds them in L2."""
     down, across = across_of(plan)
-    depth, batch = (float(extent_of(group).evaluate(sizes)) for group in (kernel.sum, kernel.batch))
+    batch = float(extent_of(kernel.batch).evaluate(sizes))
     longest: Number = 0.0
-    for read, group, size, sharing in (
-        (kernel.lhs, kernel.left, plan.tile[0], across),
-        (kernel.rhs, kernel.right, plan.tile[1], down),
+    for read, group, depth, size, sharing in (
+        (kernel.lhs, kernel.left, depths[0], plan.tile[0], across),
+        (kernel.rhs, kernel.right, depths[1], plan.tile[1], down),
     ):
         extent = float(extent_of(group).evaluate(sizes))
         shares = sharing if plan.cluster and read.tensor in plan.cluster.multicast else 1
@@ -177,7 +195,8 @@ def _waiting(plan: Plan, products: Number) -> Number:
 def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str, int], device: Device) -> Number:
     """Bytes that a CTA fetches in a step, as many as their lines make them."""
     t = device.tensor
-    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
+    rows, columns, _ = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
+    depths = _depths(region, kernel, sizes)
     down, across = across_of(plan)
     multicast = plan.cluster.multicast if plan.cluster else ()
     fetched: Number = 0.0
@@ -193,10 +212,8 @@ def _fetched(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[str
             * read.dtype.bytes
             * (1 if is_aligned else t["unaligned"])
         )
-    operands = (
-        extent_of(kernel.batch).evaluate(sizes)
-        * depth
-        * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
+    operands = extent_of(kernel.batch).evaluate(sizes) * (
+        rows * depths[0] * kernel.lhs.dtype.bytes + columns * depths[1] * kernel.rhs.dtype.bytes
     )
     return fetched * (t["missed"] if operands > device.l2_bytes else 1)
 

@@ -43,18 +43,20 @@ from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_
 from ..family import Array, Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
-from ..parts.boxes import WGMMA_FACTORS, Dim, View, copied, misfit, view_of
+from ..parts.boxes import WGMMA_FACTORS, View, copied
 from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from ..parts.fresh import Fresh
 from ..parts.leaving import PIECE, turned
 from ..parts.picks import sibling_let
-from ..parts.point import split
 from ..parts.tiles import countable, counts, fewer, tile_at
+from ..parts.windows import operand_views
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
 from .declare import across_of, as_multiplied, ends_apart, ends_held, operand_array, piece_of
+from .fetched import product_fault, steps_of
 from .held_sum import held_end
+from .step import corner, step_at
 from .warpgroup_sum import Factors, sum_of
 
 MOST_ALONG = 65535  # CTAs along y or z
@@ -104,11 +106,13 @@ class Operand:
 
     def declared(self, fresh: Fresh, rounding: str) -> tuple[Statement, Statement]:
         """The map, which may round, and the ring of tiles."""
-        sides = iter(self.box)
-        box = tuple(ONE if d.role == "batch" else Expr.of(next(sides)) for d in self.view.dims)
-        dims = () if self.view.shape == self.view.tensor.type.shape else self.view.shape
+        sides, view = iter(self.box), self.view
+        box = tuple(ONE if d.role in ("batch", "tap") else Expr.of(next(sides)) for d in view.dims)
+        dims = () if view.windows or view.shape == view.tensor.type.shape else view.shape
         swizzle = 0 if self.span == ATOM_BYTES else self.span
-        mapped = nodes.TensorMap(f"{fresh(self.tile)}.map", self.view.tensor.name, box, swizzle, dims, rounding)
+        mapped = nodes.TensorMap(
+            f"{fresh(self.tile)}.map", view.tensor.name, box, swizzle, dims, rounding, view.windows
+        )
         return mapped, shared(fresh(self.tile), self.array)
 
 
@@ -149,7 +153,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     body: list[Statement] = [*([nodes.Assume(plan.assume)] if plan.assume else []), *walk.assumes]
     low = split_words.declared(plan, kernel, fresh) if plan.is_split else ()
     body += [m for m, _ in declared] + [*epilogue.maps] + [t for _, t in declared] + [*low[:1], *epilogue.tiles]
-    steps = nodes.Let(fresh("steps"), plan.partials * extent_of(kernel.sum).ceildiv(plan.partials * plan.tile[2]))
+    steps = nodes.Let(fresh("steps"), plan.partials * steps_of(plan, region, kernel).ceildiv(plan.partials))
     body.append(nodes.Mbarrier(fresh("full"), 1, plan.stages))
     body += (
         [*walk.before, steps, nodes.Fence("mbarrier_init"), _first_step(plan, kernel, operands, fresh)]
@@ -205,7 +209,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     bm, bn, bk = plan.tile
     count, dtype = plan.sharers, kernel.lhs.dtype
     width = SWIZZLE_BYTES // dtype.bytes
-    fault = misfit(region, kernel, WGMMA_FACTORS[plan.math])
+    fault = product_fault(region, kernel, WGMMA_FACTORS[plan.math])
     if fault:
         raise _refusal(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
@@ -286,7 +290,7 @@ def _cluster(plan: Plan) -> int:
 
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
     read = (kernel.lhs, kernel.rhs)[side]
-    view = view_of(region, read.tensor, read.index, kernel)
+    view = operand_views(region, kernel)[side]
     if isinstance(view, str):
         raise _refusal(plan, "load", view)
     view = copied(view, region, plan.layout_of(read.tensor))
@@ -395,11 +399,13 @@ def _fill(
 ) -> tuple[Statement, ...]:
     """The loads of step `k` into a slot."""
     full = Place(fresh("full"), slot=slot)
-    fill: list[Statement] = [nodes.Arrive(full, sum(o.bytes for o in operands))]
+    at = step_at(tuple(o.view for o in operands), plan, kernel, fresh, k)
+    lets = tuple(nodes.Let(str(name), e) for name, e in at.lets)
+    fill: list[Statement] = [*lets, nodes.Arrive(full, sum(o.bytes for o in operands))]
     for o in operands[
         :: -1 if plan.parts > 1 and not plan.swap_ab else 1
     ]:  # what few rows fetch once comes before what they all fetch
-        source = Place(f"{fresh(o.tile)}.map", tuple(_coordinate(d, plan, kernel, fresh, k) for d in o.view.dims))
+        source = Place(f"{fresh(o.tile)}.map", corner(o.view, plan, kernel, fresh, at))
         fill.append(
             nodes.TmaLoad(
                 f"{word}.{o.tile}",
@@ -410,13 +416,6 @@ def _fill(
             )
         )
     return tuple(fill)
-
-
-def _coordinate(dim: Dim, plan: Plan, kernel: Contraction, fresh: Fresh, k: Expr) -> Expr:
-    """Where a tile starts along one dim of its tensor."""
-    if dim.role == "batch":
-        return split(fresh.expr("batch"), kernel.batch)[dim.axes[0].name]
-    return plan.tile[2] * k if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0")
 
 
 def _splitter(plan: Plan, walk: Walk, fresh: Fresh) -> tuple[Statement, ...]:

@@ -14,8 +14,10 @@ from ..check.case import Case
 from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum, store_view
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
 from ..parts.leaving import PIECE, STAGED_STORES, rows_fit
+from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from .declare import across_of, piece_of
+from .fetched import load_of
 
 COLUMNS = 256  # at most, of one wgmma
 MOST_STAGES = 16
@@ -38,7 +40,10 @@ def fields(case: Case) -> Fields:
         "stages": only(*range(_least_stages(plan), MOST_STAGES + 1)),
         "math": only(*(math for math, names in WGMMA_FACTORS.items() if kernel.lhs.dtype.name in names)),
         "promote": only(*(() if plan.is_split else (0,)), depth),
-        "partials": only(1, *((2,) if plan.promote and not plan.is_split and plan.parts == 1 else ())),
+        "partials": only(
+            1,
+            *((2,) if plan.promote and not plan.is_split and plan.parts == 1 and not _is_windowed(case) else ()),
+        ),
         "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1)), *in_turn),
         "cluster": _cluster(case),
         "regs": only(None) if ends_alone else where("- | producer 8*n consumer 8*n", lambda _: True),
@@ -73,11 +78,14 @@ def _tile(case: Case) -> Accepts:
     down, across = WARPGROUP_ROWS * count, HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE
     sides = [f"{down}*n", f"{across}*n <= {COLUMNS}"]
 
+    depths = (width,) if _is_windowed(case) else range(width, 1 << 24, width)  # of windows those of one tap
+
     def takes(tile: tuple[int, ...]) -> bool:
         rows, columns = tile[1::-1] if plan.swap_ab else tile[:2]
-        return rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] % width == 0
+        return rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] in depths
 
-    return where(f"[{', '.join(sides[::-1] if plan.swap_ab else sides)}, {width}*n]", takes)
+    depth = f"{width}" if _is_windowed(case) else f"{width}*n"
+    return where(f"[{', '.join(sides[::-1] if plan.swap_ab else sides)}, {depth}]", takes)
 
 
 def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
@@ -95,6 +103,8 @@ def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
 def _copies(case: Case, is_fed: bool) -> Accepts:
     """Copies of the factors; one that lies across the sum must be turned where wgmma takes them neither way."""
     kernel = case.kernel
+    if _is_windowed(case):
+        return only(())
     across = [r.tensor for side, r in enumerate((kernel.lhs, kernel.rhs)) if not is_along_sum(kernel, side)]
     ways = dict.fromkeys(tensors_of(kernel), LAYOUTS)
     return copies(ways, kernel.siblings) if is_fed else where(", ".join(f"{t} turned" for t in across), lambda _: False)
@@ -106,18 +116,29 @@ def _loads(case: Case) -> Accepts:
     plan, kernel = case.plan, case.kernel
     reads = (kernel.rhs, kernel.lhs) if plan.swap_ab else (kernel.lhs, kernel.rhs)
     is_held = plan.is_split or reads[0].dtype.bytes == 4 and not _lies_along(plan, kernel, int(plan.swap_ab))
-    spans = (SWIZZLE_BYTES,) if is_held else SPANS
+    spans = (SWIZZLE_BYTES,) if is_held or _is_windowed(case) else SPANS
+    ways_ = {
+        tensor: (load.by, load.way)
+        for tensor in tensors_of(kernel)
+        for load in (load_of(case.problem.region, kernel, tensor, 0),)
+    }
 
     def takes(given: tuple[Load, ...]) -> bool:
         tensors = [item.tensor for item in given]
         return (
             sorted(tensors) == sorted(tensors_of(kernel))
-            and all(item.by == "tma" for item in given)
+            and all((item.by, item.way) == ways_[item.tensor] for item in given)
             and all(item.swizzle in spans for item in given)
         )
 
-    ways = [f"swizzle {'|'.join(str(span) for span in spans if span)}", *(() if is_held else ("-",))]
-    return where(", ".join(f"{tensor} tma ({' | '.join(ways)})" for tensor in tensors_of(kernel)), takes)
+    ways = [f"swizzle {'|'.join(str(span) for span in spans if span)}", *(("-",) if 0 in spans else ())]
+    told = (f"{tensor} {' '.join(filter(None, ways_[tensor]))} ({' | '.join(ways)})" for tensor in tensors_of(kernel))
+    return where(", ".join(told), takes)
+
+
+def _is_windowed(case: Case) -> bool:
+    """Whether one of the factors is fetched as windows."""
+    return windowed(operand_views(case.problem.region, case.kernel)) is not None
 
 
 def _cluster(case: Case) -> Accepts:

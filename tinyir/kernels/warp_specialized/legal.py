@@ -9,18 +9,20 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ..family import Problem
-from ..parts.boxes import WGMMA_FACTORS, View, copied, misfit, operand_needs, store_view, view_of
+from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs, store_view
+from ..parts.windows import operand_views
+from .fetched import product_fault
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     """E1611 for a product that tensor cores do not compute, E1523 for what TMA cannot move."""
     kernel, region = problem.kernel, problem.region
-    if fault := misfit(region, kernel, WGMMA_FACTORS[plan.math]):
+    if fault := product_fault(region, kernel, WGMMA_FACTORS[plan.math]):
         yield fault_of(plan, "E1611", "algo", what=fault, region=region.name)
     moved = [
-        ("load", r.tensor, view_of(region, r.tensor, r.index, kernel))
-        for r in (kernel.lhs, kernel.rhs)
-        if plan.load_of(r.tensor).by == "tma"
+        ("load", r.tensor, view)
+        for r, view in zip((kernel.lhs, kernel.rhs), operand_views(region, kernel))
+        if plan.load_of(r.tensor).by in ("tma", "windows")
     ]
     moved += [
         ("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.expr import Bound
 from ...ir.model import Model
-from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
+from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Order, Plan, Regs, SplitK, Store
 from ...ir.plan.words import LEAST_SUM, least_sum
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
@@ -29,19 +29,19 @@ from ..parts.boxes import (
     LINE_BYTES,
     WGMMA_FACTORS,
     View,
-    misfit,
     multiple_of,
     operand_needs,
     padded,
     store_view,
     turned,
-    view_of,
 )
 from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
+from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from ..resources import MAX_STAGES
 from ..sheet import Sheet, columns_of, rows_of
 from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, ends_held_of, piece_of
+from .fetched import load_of, product_fault
 
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
 # along the columns A.
@@ -121,11 +121,9 @@ def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Sheet, ...
     engine cannot serve."""
     kernel, region, model = problem.kernel, problem.region, problem.model
     math = math_of(kernel, card)
-    if not card.arch.has_tma or math not in WGMMA_FACTORS or misfit(region, kernel, WGMMA_FACTORS[math]):
+    if not card.arch.has_tma or math not in WGMMA_FACTORS or product_fault(region, kernel, WGMMA_FACTORS[math]):
         return ()
-    views = [
-        v for v in (view_of(region, r.tensor, r.index, kernel) for r in (kernel.lhs, kernel.rhs)) if isinstance(v, View)
-    ]
+    views = [v for v in operand_views(region, kernel) if isinstance(v, View)]
     if len(views) < 2:
         return ()
     found: list[Sheet] = []
@@ -168,13 +166,18 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
     shape set; with the operands padded that it does not take; with those whose rows do not begin on lines; and with
     all, which assumes nothing of the rows of any tensor."""
     across = _across(kernel, views)
+    is_windowed = any(v.windows for v in views)
     views = [turned(v, region) if v.tensor.name in across else v for v in views]
     needy = tuple(dict.fromkeys(v.tensor.name for v in views if v.needs()))
     unfit = tuple(n for n in needy if not holds_everywhere(next(v for v in views if v.tensor.name == n).needs(), model))
     astray = tuple(
         n for n in needy if not holds_everywhere(_lines(next(v for v in views if v.tensor.name == n)), model)
     )
-    for names, is_free in dict.fromkeys([(unfit, False), (astray, False), (needy, True)]):
+    if is_windowed and (across or unfit):
+        return  # a copy of windows is the matrix of them
+    for names, is_free in (
+        [((), False)] if is_windowed else dict.fromkeys([(unfit, False), (astray, False), (needy, True)])
+    ):
         stores, stored = [], []
         for item in region.yields:
             view = store_view(region, kernel, item)
@@ -256,7 +259,7 @@ class _Proposed:
             assume=self.way.needs(kernel, self.model, LEAST_SUM[self.math], with_stores=bool(stores)),
         )
         (fitting,) = _stages(base, region, kernel, card)
-        partials = PARTIALS if base.promote and not base.is_split else (1,)
+        partials = _partials(base, region, kernel)
         of_tile, down, across, width, sums = columns_of(
             (number, *shape, order, held)
             for number, tile in enumerate(tiles)
@@ -354,7 +357,7 @@ class _Proposed:
             bind=binds,
             swap_ab=is_swapped,
             cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
-            load=tuple(Load(tensor, "tma", DEPTH_BYTES) for tensor in cached),
+            load=tuple(load_of(region, kernel, tensor, DEPTH_BYTES) for tensor in cached),
             epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
             layout=layout_of(self.way.padded, self.way.turned, self.model),
             barrier="mbarrier",
@@ -403,6 +406,12 @@ def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
     """CTAs along the rows share the right operand, along the columns the left; one alone is no cluster."""
     shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
     return Cluster(shape, (shared,)) if shared else None
+
+
+def _partials(base: Plan, region: Region, kernel: Contraction) -> tuple[int, ...]:
+    """How many sums of a promoted accumulator may be held; of windows one, since there is no step behind the last."""
+    is_one = not base.promote or base.is_split or windowed(operand_views(region, kernel)) is not None
+    return (1,) if is_one else PARTIALS
 
 
 def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> dict[int, str]:

@@ -65,7 +65,7 @@ class _Maps:
 
     def of(self, m: nodes.TensorMap, tensor: str) -> str:
         """The name of a kernel's map, of this tensor."""
-        wanted = manifest.TensorMap(m.name, tensor, m.box, m.swizzle, m.dims, m.rounding)
+        wanted = manifest.TensorMap(m.name, tensor, m.box, m.swizzle, m.dims, m.rounding, m.windows)
         if wanted not in self._named:
             name = m.name
             while name in self.made:

@@ -8,7 +8,7 @@ swizzled tile are as long as the swizzle's span; a wider tile is several of thos
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...ir.expr import ONE, ZERO, Expr
@@ -20,6 +20,7 @@ from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.rules import product
+from ...ir.windows import Windows
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
@@ -289,13 +290,26 @@ class Hopper(Matrices):
         at = list(s.source.index)
         at[last] = at[last] + across * (box // stacked)
         at[dims[0]] = at[dims[0]] + down * (box - stacked * (box // stacked))
-        places = ", ".join(self.integers.c(e, 0) for e in reversed(at))
+        if mapped.windows:
+            name, at = f"{name}_windows", self._in_window(mapped.windows, at)
+        at = at if mapped.windows else at[::-1]
+        places = ", ".join(self.integers.c(e, 0) for e in at)
         start = self._start(s.to, down * across * box)
         indent = "  " if share > 1 else ""
         self.say(
-            f"{indent}{name}_{len(at)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, "
+            f"{indent}{name}_{len(mapped.box)}d({start}, &{self._map(s.source.name)}, {self._barrier_at(s.on)}, "
             f"{places}{mask});"
         )
+
+    def _in_window(self: Any, windows: Windows, at: Sequence[Expr]) -> list[Expr]:
+        """What a load of windows takes in the place of `at`, the innermost first: where the corner of the first one is
+        in the tensor, then how far inside the windows."""
+        window, *inside, channel = at
+        corner, rest = [], window
+        for count, low, step in reversed([*zip(windows.counts, windows.low, windows.steps)]):
+            corner.append(step * (rest - count * (rest // count)) + low)
+            rest = rest // count
+        return [channel, *corner, rest, *reversed(inside)]
 
     def _send(self: Any, s: nodes.Send) -> None:
         if self._in_registers(s.source.name):

@@ -22,6 +22,7 @@ from ...ir.alike import Form
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Launch, Statement
 from ...ir.gpu.walk import names_in
+from ...ir.once import is_made_once
 from ...ir.region import Tensor
 from ...kernels.family import Before
 from ...kernels.launch import before, launch, likeness
@@ -66,7 +67,8 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
         number = numbers[one.regions] = numbers.get(one.regions, 0) + 1
         name = f"{one.name}.{number}" if number > 1 else one.name
         try:
-            key, form = likeness(module, one)
+            alike, form = likeness(module, one)
+            key = alike, _is_once(module, one)
             if key in first:
                 own = before(module, one) if first[key].before.kernels else Before()
                 launches += _launched_again(first[key], one, name, form, own)
@@ -89,12 +91,19 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
 def _made(module: plan.Module, one: plan.Plan, name: str, form: Form) -> _Made:
     """The kernels of a plan whose launch is called `name`."""
     main, front = launch(module, one)
-    main = replace(main, name=name, body=without_unused(_assuming(one, main.body)))
-    serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
+    body = without_unused(_assuming(one, main.body))
+    main = replace(main, name=name, body=body, is_once=_is_once(module, one))
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
+    serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
     tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
     kernels = (*serving, main)
     return _Made(kernels, tuple(frozenset(names_in(k.body)) for k in kernels), tuple(tensors), form, front)
+
+
+def _is_once(module: plan.Module, one: plan.Plan) -> bool:
+    """Whether a plan's kernel is launched before the first run alone."""
+    regions = [module.program.program.region(name) for name in one.regions]
+    return all(r is not None and is_made_once(module.program, r) for r in regions)
 
 
 def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:
@@ -105,7 +114,7 @@ def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Bef
     for kernel, words, served in zip(made.kernels, made.words, (*own.kernels, None)):
         changed = tuple((there, here) for there, here in passed.items() if there in words and there != here)
         if served is None:
-            yield Launch(name, one.regions, kernel.name, changed)
+            yield Launch(name, one.regions, kernel.name, changed, is_once=kernel.is_once)
         else:
             named = name + served.name.removeprefix(one.name)
             yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once)

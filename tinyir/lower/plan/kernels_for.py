@@ -3,6 +3,7 @@ that share a launch."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import groupby
 
@@ -20,6 +21,8 @@ from ...kernels.alternatives.scan_in_steps import scan_in_steps
 from ...kernels.alternatives.split_columns import ways
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.alternatives.turn_buffers import Turned, turn_buffers
+from ...kernels.alternatives.turn_constants import turn_constants
 from ...kernels.attention import streaming_of
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
@@ -42,8 +45,24 @@ def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module,
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = pages_read(in_parts(module, planner), planner)
     module, _ = columns_split(module, planner)
+    module, _ = in_orders(module, planner)
+    module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us)
     return with_parts(module, sums_by(module, planner)), apart
+
+
+def in_orders(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Turned, ...]]:
+    """The module with buffers in the order of dims in which its kernels take least, and which were turned."""
+    return turn_buffers(module, functools.partial(_times_of, planner))
+
+
+def _times_of(planner: Planner, module: region.Module) -> dict[str, float]:
+    """Microseconds of the kernels of each region."""
+    names = [r.name for r in module.program.regions]
+    module, _ = turn_constants(module, planner.us)
+    _, apart = materialize_prologues(module, planner.us)
+    found = {one.region.name: one.apart for one in apart}
+    return {n: found[n] if n in found else planner.us(module, module.program.region(n)) for n in names}
 
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:
@@ -207,6 +226,7 @@ def parts_by(
 __all__ = [
     "REWRITES",
     "columns_split",
+    "in_orders",
     "in_parts",
     "in_two_steps",
     "kernels_for",

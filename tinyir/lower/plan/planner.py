@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Hashable
 
 from ...ir.model import is_constant
+from ...ir.once import is_made_once
 from ...ir.plan import Plan
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
@@ -50,7 +51,9 @@ class Planner:
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
-        siblings in one launch; infinite where no plan serves."""
+        siblings in one launch, at each run: none of what is made once. Infinite where no plan serves."""
+        if all(is_made_once(module, one) for one in group):
+            return 0.0
         return self._judged(module, group)[1].least_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:

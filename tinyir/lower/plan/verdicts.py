@@ -9,6 +9,7 @@ from ...kernels.alternatives.materialize_prologues import materialize_prologues
 from ...kernels.alternatives.parts import with_parts
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.alternatives.turn_constants import turn_constants
 from ...kernels.candidate import Candidate, Regions
 from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
 from ...kernels.problem import Contraction, kernels_of, why_none
@@ -20,6 +21,7 @@ from .kernels_for import (
     REWRITES,
     Rewrite,
     columns_split,
+    in_orders,
     kernels_for,
     launches,
     pages_read,
@@ -35,8 +37,9 @@ def verdicts(
 ) -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
-    kernels; R3476 for two regions whose kernel is not of the fastest family; R3480 for two whose columns are walked in
-    chunks, R3481 for two that read pages where they lie."""
+    kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
+    another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
+    that read pages where they lie."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [
@@ -64,6 +67,23 @@ def verdicts(
     for name, (first, second, last) in split.items():
         facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
         said.append(Diag("R3480", name, facts, second.span))
+    module, turned = in_orders(module, planner)
+    for one in turned:
+        facts = {
+            "buffers": ", ".join(one.orders),
+            "before_us": round(one.before, 2),
+            "after_us": round(one.after, 2),
+        }
+        said.append(Diag("R3477", next(iter(one.orders)), facts))
+    module, constants = turn_constants(module, planner.us)
+    for one in constants:
+        facts = {
+            "region": one.region.name,
+            "parts": ", ".join(p.name for p in one.parts[:-1]),
+            "before_us": round(one.before, 2),
+            "after_us": round(one.after, 2),
+        }
+        said.append(Diag("R3478", one.region.name, facts, one.region.span))
     for one in apart:
         facts = {
             "region": one.region.name,

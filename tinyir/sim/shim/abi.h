@@ -28,7 +28,10 @@ struct TinyirMap {
   uint64_t strides[4];  // bytes, of the axes after the first
   uint16_t box[5];
   uint16_t steps[5];
+  int16_t low[3];      // of windows: where the first corner is, along the axes after the channels
+  uint32_t counts[3];  // and how many there are; 0 of a map of boxes
 };
+static_assert(sizeof(TinyirMap) <= 128, "the bytes of a tensor_map");
 enum { TINYIR_MAP_MARK = 0x70616d74 };
 
 // What stopped a launch.
@@ -138,6 +141,7 @@ void tinyir_publish(void* word, const void* value, unsigned bytes, int is_releas
 uint64_t tinyir_await(const void* word, unsigned bytes, int is_acquire);
 
 void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas);  // ctas 0: the own block
+void tinyir_tma_load_windows(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas);  // at: corner, then offsets
 void tinyir_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier);  // from the own block to the one of `to` and `barrier`
 void tinyir_send_words(unsigned to, const void* words, unsigned barrier);        // 16 bytes of the thread's own
 void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at);

@@ -11,7 +11,7 @@ struct Work {  // that an asynchronous unit has still to do
   unsigned fiber;  // who issued it
   uint64_t code;
   TinyirMap map;  // of a load
-  int at[5];
+  int at[8];      // of windows: the corner of the first, then how far inside
   unsigned to, barrier, blocks;  // blocks: mask of ranks
   unsigned from, bytes;          // of what a block sends
   char words[16];                // or a thread, of its own
@@ -26,8 +26,11 @@ inline unsigned swizzled(unsigned address, unsigned span) { return span ? addres
 
 // --- boxes of a tensor
 
+inline bool is_of_windows(const TinyirMap& map) { return map.counts[0] != 0; }
+
 inline unsigned box_bytes(const TinyirMap& map) {
   unsigned bytes = map.item;
+  if (is_of_windows(map)) return bytes * map.box[0] * map.box[1];
   for (unsigned a = 0; a < map.rank; ++a) bytes *= (map.box[a] + map.steps[a] - 1u) / map.steps[a];
   return bytes;
 }
@@ -57,6 +60,33 @@ inline void for_rows(const TinyirMap& map, const int* at, Row row) {
         }
 }
 
+// The same of windows, one a row: the corner walks over the box of all corners, the innermost axis first, then to the next image.
+template <class Row>
+inline void for_windows(const TinyirMap& map, const int* at, Row row) {
+  const unsigned axes = map.rank - 2u;
+  int64_t corner[5];
+  for (unsigned a = 1; a < map.rank; ++a) corner[a] = at[a];
+  int64_t inside = int64_t(map.sizes[0]) - at[0];
+  inside = inside > map.box[0] ? map.box[0] : inside;
+  for (unsigned w = 0; w < map.box[1]; ++w) {
+    bool is_inside = inside > 0 && at[0] >= 0 && corner[axes + 1] >= 0 && uint64_t(corner[axes + 1]) < map.sizes[axes + 1];
+    uint64_t address = map.base + uint64_t(int64_t(at[0]) * map.item) + uint64_t(corner[axes + 1]) * map.strides[axes];
+    for (unsigned a = 1; a <= axes; ++a) {
+      int64_t place = corner[a] + at[map.rank + a - 1];
+      is_inside = is_inside && place >= 0 && uint64_t(place) < map.sizes[a];
+      address += uint64_t(place) * map.strides[a - 1];
+    }
+    row(w * map.box[0] * map.item, reinterpret_cast<char*>(address), 0u, is_inside ? unsigned(inside) : 0u);
+    unsigned a = 1;
+    for (; a <= axes; ++a) {
+      corner[a] += map.steps[a];
+      if (corner[a] < map.low[a - 1] + int64_t(map.counts[a - 1]) * map.steps[a]) break;
+      corner[a] = map.low[a - 1];
+    }
+    if (a > axes) ++corner[a];
+  }
+}
+
 inline const TinyirMap& map_at(const void* pointer, const char* function, int rank, const int* at) {
   const TinyirMap& map = *static_cast<const TinyirMap*>(pointer);
   must(map.mark == TINYIR_MAP_MARK, function, "map", "made at the launch", 0);
@@ -67,8 +97,7 @@ inline const TinyirMap& map_at(const void* pointer, const char* function, int ra
 
 // --- tensor loads
 
-inline void issue_load(unsigned to, const void* pointer, unsigned barrier, int rank, const int* at, unsigned blocks) {
-  const TinyirMap& map = map_at(pointer, "tma_load", rank, at);
+inline void issue_fetch(unsigned to, const TinyirMap& map, unsigned barrier, int numbers, const int* at, unsigned blocks) {
   must(to % 128 == 0, "tma_load", "to", "% 128 = 0", to);
   must(blocks >> machine->count == 0, "tma_load", "ctas", "of the cluster", blocks);
   unsigned bytes = box_bytes(map);
@@ -86,11 +115,31 @@ inline void issue_load(unsigned to, const void* pointer, unsigned barrier, int r
   work.fiber = current->id;
   work.code = current->code;
   work.map = map;
-  for (int a = 0; a < rank; ++a) work.at[a] = at[a];
+  for (int a = 0; a < numbers; ++a) work.at[a] = at[a];
   work.to = own.offset;
   work.barrier = on.offset;
   work.blocks = blocks;
   machine->work.push_back(work);
+}
+
+inline void issue_load(unsigned to, const void* pointer, unsigned barrier, int rank, const int* at, unsigned blocks) {
+  const TinyirMap& map = map_at(pointer, "tma_load", rank, at);
+  must(!is_of_windows(map), "tma_load", "map", "of boxes", 0);
+  issue_fetch(to, map, barrier, rank, at, blocks);
+}
+
+// A corner is one of those over which the map walks; an offset has as many bits as the instruction has for it.
+inline void issue_windows(unsigned to, const void* pointer, unsigned barrier, int rank, const int* at, unsigned blocks) {
+  const char* name = "tma_load_windows";
+  const TinyirMap& map = map_at(pointer, name, rank, at);
+  must(is_of_windows(map), name, "map", "of windows", 0);
+  const int axes = rank - 2, most = axes == 1 ? 65535 : axes == 2 ? 255 : 31;
+  for (int a = 1; a <= axes; ++a) {
+    int64_t past = int64_t(at[a]) - map.low[a - 1];
+    must(past >= 0 && past % map.steps[a] == 0 && past / map.steps[a] < map.counts[a - 1], name, "corner", "of a window", at[a]);
+    must(at[rank + a - 1] >= 0 && at[rank + a - 1] <= most, name, "offset", "in its bits", at[rank + a - 1]);
+  }
+  issue_fetch(to, map, barrier, rank + axes, at, blocks);
 }
 
 inline void round_words(char* row, unsigned bytes) {
@@ -106,7 +155,7 @@ inline void land(const Work& work) {
   const TinyirMap& map = work.map;
   unsigned bytes = box_bytes(map), row_bytes = map.box[0] * map.item;
   std::vector<char> row(row_bytes);
-  for_rows(map, work.at, [&](unsigned offset, char* from, unsigned first, unsigned count) {
+  auto fill = [&](unsigned offset, char* from, unsigned first, unsigned count) {
     memset(row.data(), 0, row_bytes);
     if (count) note_global(from + first * map.item, count * map.item, false);
     if (count) memcpy(row.data() + first * map.item, from + first * map.item, count * map.item);
@@ -117,7 +166,8 @@ inline void land(const Work& work) {
       for (unsigned chunk = 0; chunk < row_bytes; chunk += 16)
         memcpy(shared + swizzled(work.to + offset + chunk, map.swizzle), row.data() + chunk, 16);
     }
-  });
+  };
+  is_of_windows(map) ? for_windows(map, work.at, fill) : for_rows(map, work.at, fill);
   for (Block& block : machine->blocks) {
     if (!(work.blocks >> block.rank & 1)) continue;
     if (!block.live) stop_at(TINYIR_LEFT, work.to, true);
@@ -235,6 +285,7 @@ inline void write_box(TensorStore& store) {
 
 inline void issue_store(const void* pointer, unsigned from, int rank, const int* at) {
   const TinyirMap& map = map_at(pointer, "tma_store", rank, at);
+  must(!is_of_windows(map), "tma_store", "map", "of boxes", 0);
   must(from % 128 == 0, "tma_store", "from", "% 128 = 0", from);
   for (int a = 0; a < rank; ++a) must(at[a] >= 0, "tma_store", "coordinate", ">= 0", at[a]);
   unsigned bytes = box_bytes(map);

@@ -369,6 +369,10 @@ void tinyir_tma_load(unsigned to, const void* map, unsigned barrier, int rank, c
   TINYIR_ENTER();
   issue_load(to, map, barrier, rank, at, ctas);
 }
+void tinyir_tma_load_windows(unsigned to, const void* map, unsigned barrier, int rank, const int* at, unsigned ctas) {
+  TINYIR_ENTER();
+  issue_windows(to, map, barrier, rank, at, ctas);
+}
 void tinyir_send_words(unsigned to, const void* words, unsigned barrier) { TINYIR_ENTER(), issue_words(to, words, barrier); }
 void tinyir_send(unsigned to, unsigned from, unsigned bytes, unsigned barrier) { TINYIR_ENTER(), issue_send(to, from, bytes, barrier); }
 void tinyir_tma_store(const void* map, unsigned from, int rank, const int* at) { TINYIR_ENTER(), issue_store(map, from, rank, at); }

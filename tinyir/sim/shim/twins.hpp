@@ -80,8 +80,22 @@ TINYIR_TMA(2, int x TINYIR_COMMA int y, x, y)
 TINYIR_TMA(3, int x TINYIR_COMMA int y TINYIR_COMMA int z, x, y, z)
 TINYIR_TMA(4, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u, x, y, z, u)
 TINYIR_TMA(5, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u TINYIR_COMMA int v, x, y, z, u, v)
-#undef TINYIR_COMMA
 #undef TINYIR_TMA
+#define TINYIR_TMA_WINDOWS(rank, parameters, ...)                                                                     \
+  __device__ void tma_load_windows_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier, parameters) { \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_load_windows(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, 0);             \
+  }                                                                                                                   \
+  __device__ void tma_multicast_windows_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier,          \
+                                                  parameters, unsigned short ctas) {                                  \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_load_windows(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, ctas);          \
+  }
+TINYIR_TMA_WINDOWS(3, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int a, x, y, z, a)
+TINYIR_TMA_WINDOWS(4, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u TINYIR_COMMA int a TINYIR_COMMA int b, x, y, z, u, a, b)
+TINYIR_TMA_WINDOWS(5, int x TINYIR_COMMA int y TINYIR_COMMA int z TINYIR_COMMA int u TINYIR_COMMA int v TINYIR_COMMA int a TINYIR_COMMA int b TINYIR_COMMA int c, x, y, z, u, v, a, b, c)
+#undef TINYIR_COMMA
+#undef TINYIR_TMA_WINDOWS
 __device__ void prefetch_map(const tensor_map*) {}
 #endif
 __device__ void tma_store_commit() { tinyir_bulk_commit(); }

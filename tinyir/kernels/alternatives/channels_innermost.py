@@ -1,0 +1,116 @@
+"""A contraction over windows as the copy engine fetches it: channels innermost in memory and in the sum, the other
+operand a matrix of rows of taps and channels. What lies otherwise is copied so, a constant once.
+
+before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[i0, k0, i2 + k1], w[i1, k0, k1]) }
+after:  region y.x  yield y.x[i0, i1, i2] = x[i0, i2, i1]
+        region y.w  yield y.w[i0, i1, i2] = w[i0, i2, i1]
+        region y    %y = reduce sum (k1: 3, k0: C) { mul(y.x[i0, i2 + k1, k0], y.w[i1, k1, k0]) }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...analysis.regions import analyse
+from ...ir.body import Axis, Body, Read, Reduce
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.region import Region, Tensor, Yield
+from ...ir.types import TensorType
+from ...kit.records import dataclass, replace
+from ..parts.windows import operand_views, windowed
+from ..problem import Contraction, kernel_of
+from .parts import free_name
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it
+    then."""
+
+    work: Body
+    region: Region
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A contraction over windows: the axes of its sum with the channels last, and the copies that it reads then."""
+
+    axes: tuple[Axis, ...]
+    sides: tuple[Side, ...]
+
+    def ordered(self, parts: tuple[Region, ...]) -> tuple[Region, ...]:
+        """The regions, the last of which is the contraction, with its sum in this order; none where the copy engine
+        would not fetch the windows."""
+        *before, last = parts
+        lets = tuple(
+            replace(let, expr=replace(let.expr, axes=self.axes)) if isinstance(let.expr, Reduce) else let
+            for let in last.lets
+        )
+        last = replace(last, lets=lets)
+        kernel = kernel_of(last, "contraction")
+        if not isinstance(kernel, Contraction) or windowed(operand_views(last, kernel)) is None:
+            return ()
+        return (*before, replace(last, analysis=analyse(last)))
+
+
+def channels_innermost(one: Region, kernel: Contraction, names: Iterable[str]) -> Windows | None:
+    """The contraction so; None where no factor is read through windows whose channels are a dim of the tensor, or the
+    other factor has not a dim for each axis of the sum."""
+    side = next((s for s in (0, 1) if _axes(kernel, s)), None)
+    if side is None:
+        return None
+    axes, reads = _axes(kernel, side), (kernel.lhs, kernel.rhs)
+    windows, matrix = reads[side], reads[1 - side]
+    (channels,) = _places(windows, axes[-1])
+    others = [at for at in range(len(windows.index)) if at != channels]
+    orders = {windows: (*others, channels)}
+    terms = [at for a in axes for at in _places(matrix, a)]
+    inside = [at for at in range(len(matrix.index)) if at in terms]
+    if inside != terms:
+        orders[matrix] = (*(at for at in range(len(matrix.index)) if at not in terms), *terms)
+    taken = {*names}
+    found = tuple(_copied(one, read, places, taken) for read, places in orders.items() if [*places] != sorted(places))
+    return Windows(axes, found)
+
+
+def channels_of(kernel: Contraction, side: int) -> int | None:
+    """The dim of the channels of a factor that is read through windows; None where it is not read so."""
+    axes = _axes(kernel, side)
+    return _places((kernel.lhs, kernel.rhs)[side], axes[-1])[0] if axes else None
+
+
+def _axes(kernel: Contraction, side: int) -> tuple[Axis, ...]:
+    """The axes of the sum, taps in the order in which they are in the tensor, the channels behind them: the one axis
+    that is a place by itself. None at all where the other factor has not a place for each."""
+    read, other = ((kernel.lhs, kernel.rhs)[s] for s in (side, 1 - side))
+    channels = [a for a in kernel.sum if _places(read, a)]
+    mixed = [e for e in read.index if not e.name and e.constant is None]
+    axes = (*(a for e in mixed for a in kernel.sum if a.name in e.names()), *channels)
+    is_matrix = all(len(_places(other, a)) == 1 for a in kernel.sum)
+    is_whole = len(channels) == 1 and sorted(axes, key=kernel.sum.index) == [*kernel.sum]
+    return axes if mixed and is_matrix and is_whole and len(_places(read, axes[-1])) == 1 else ()
+
+
+def _places(read: Read, axis: Axis) -> tuple[int, ...]:
+    """The dims along which an axis alone is the place."""
+    return tuple(at for at, e in enumerate(read.index) if e.name == axis.name)
+
+
+def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str]) -> Side:
+    """The operand with its dims in the order of `places`. Its name goes to `names`."""
+    tensor = next(t for t in one.inputs if t.name == read.tensor)
+    shape = tuple(tensor.type.shape[at] for at in places)
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
+    numbers = iter(iters)
+    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
+    source = tuple(index[places.index(at)] for at in range(len(places)))
+    name = free_name(f"{one.name}.{tensor.name}", names)
+    names.add(name)
+    origin = next(let.origin for let in one.lets if isinstance(let.expr, Reduce))
+    item = Yield(name, index, Read(read.tensor, source, read.dtype), (), origin)
+    region = Region(name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, one.span)
+    return Side(read, region, Read(name, tuple(read.index[at] for at in places), read.dtype))
+
+
+__all__ = ["Side", "Windows", "channels_innermost", "channels_of"]

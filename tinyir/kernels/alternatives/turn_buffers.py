@@ -1,0 +1,257 @@
+"""The order of the dims of buffers between kernels, where another one makes the program's kernels faster: that in which
+copy engines fetch windows, with the channels innermost.
+
+before: buffer t : fp16[N, C, L]; region t yields t[i0, i1, i2] for i0: N, i1: C, i2: L
+        region y    %y = reduce sum (k0: C, k1: 3) { mul(t[i0, k0, i2 + k1], w[i1, k0, k1]) }
+after:  buffer t : fp16[N, L, C]; region t yields t[i0, i2, i1] for i0: N, i2: L, i1: C
+        region y    %y = reduce sum (k0: C, k1: 3) { mul(t[i0, i2 + k1, k0], w[i1, k0, k1]) }
+
+A contraction that reads a buffer through windows asks for its channels innermost, and in a program that has one so does
+each that reads points alone. Buffers that are read or written beside it along the same axis, such as residuals and
+results of pools, are turned with it: a kernel reads and writes along one innermost axis. Buffers that hang together so
+are turned together or not at all, by which the kernels of the regions that touch them take less. Signatures are never
+turned: a kernel that reads an input or writes an output has it as the caller does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ...analysis.regions import analyse
+from ...ir.body import (
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Read,
+    Reduce,
+    Scan,
+    Scatter,
+    Select,
+    Ternary,
+    Transpose,
+    Unary,
+    rebuild,
+    walk,
+)
+from ...ir.meet import meet
+from ...ir.present import axes_of_values
+from ...ir.region import Module, Region, Tensor
+from ...ir.traits import bodies_of, sizes_of
+from ...ir.types import TensorType
+from ...kit.records import dataclass, replace
+from ..problem import Contraction, kernels_of
+from .channels_innermost import channels_of
+
+Orders = Mapping[str, tuple[int, ...]]
+TimesOf = Callable[[Module], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """Buffers that were turned together, with their new orders of dims, and the microseconds of the kernels that touch
+    them, before and after, estimated."""
+
+    orders: Orders
+    before: float
+    after: float
+
+
+def turn_buffers(module: Module, times_of: TimesOf) -> tuple[Module, tuple[Turned, ...]]:
+    """The module with the buffers turned for which that is faster by `times_of` (microseconds of the kernels of each
+    region of a module, by its name), and what was done."""
+    groups = _together(module, _innermost(module))
+    if not groups:
+        return module, ()
+    orders = {name: order for group in groups for name, order in group.items()}
+    before, after = times_of(module), times_of(with_orders(module, orders))
+    done: list[Turned] = []
+    for group in groups:
+        touching = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
+        found = Turned(group, sum(before[n] for n in touching), sum(after[n] for n in touching))
+        done += [found] if found.after < found.before else []
+    taken = {name: order for one in done for name, order in one.orders.items()}
+    return with_orders(module, taken) if taken else module, tuple(done)
+
+
+def with_orders(module: Module, orders: Orders) -> Module:
+    """The module with each buffer's dims in its order, where it is written and where it is read."""
+    buffers = {t.name: _turned(t, orders[t.name]) for t in module.program.buffers if t.name in orders}
+    regions = tuple(_of_region(r, buffers, orders) for r in module.program.regions)
+    kept = tuple(buffers.get(t.name, t) for t in module.program.buffers)
+    return replace(module, program=replace(module.program, buffers=kept, regions=regions))
+
+
+# --- which buffers, in which order
+
+
+def _innermost(module: Module) -> dict[str, int]:
+    """The dim that is to be innermost, of each buffer for which there is one."""
+    free, sizes = _turnable(module), sizes_of(module.model)
+    kernels = [next(iter(kernels_of(region, sizes)), None) for region in module.program.regions]
+    factors = [(k, side) for k in kernels if isinstance(k, Contraction) for side in (0, 1)]
+    found: dict[str, int] = {}
+    for dim_of in (channels_of, _summed):
+        for kernel, side in factors if found or dim_of is channels_of else ():
+            name = (kernel.lhs, kernel.rhs)[side].tensor
+            if name in free and (dim := dim_of(kernel, side)) is not None:
+                found.setdefault(name, dim)
+    regions = [_Touched.of(r) for r in module.program.regions]
+    waiting = [*found]
+    while waiting:
+        name = waiting.pop()
+        for touched in regions:
+            for axis in touched.axes_of(name, found[name]):
+                for other, dim in touched.along(axis, free[name]):
+                    if other in free and other not in found and free[other] == free[name]:
+                        found[other] = dim
+                        waiting.append(other)
+    return found
+
+
+def _summed(kernel: Contraction, side: int) -> int | None:
+    """The dim along which a factor is summed; None where that is not one alone."""
+    index = (kernel.lhs, kernel.rhs)[side].index
+    found = [at for at, e in enumerate(index) if e.name in {a.name for a in kernel.sum}]
+    return found[0] if len(found) == len(kernel.sum) == 1 else None
+
+
+def _turnable(module: Module) -> dict[str, int]:
+    """The buffers whose order is nobody else's business, with their ranks: those of no attributes that are written
+    whole, at places that are a region's own axes."""
+    aliased = {t.attr("alias") for t in module.program.buffers}
+    ranks = {t.name: t.type.rank for t in module.program.buffers if not t.attrs and t.name not in aliased}
+    for region in module.program.regions:
+        first = region.outputs[0].name if region.outputs else ""
+        for item in region.yields:
+            names = [e.name for e in item.index if e.constant is None]
+            is_plain = None not in names and len(set(names)) == len(names)
+            is_whole = item.output != first or set(names) == {a.name for a in region.iters}
+            if not is_plain or not is_whole or item.guard or not _can_be_reordered(region):
+                ranks.pop(item.output, None)
+    return {name: rank for name, rank in ranks.items() if rank > 2}
+
+
+def _can_be_reordered(region: Region) -> bool:
+    """Whether the region's axes may stand in another order: what is broadcast is told by their places, which is only
+    worked out anew outside of folds."""
+    inner = (
+        n
+        for body in bodies_of(region)
+        for f in walk(body)
+        if isinstance(f, (Gather, Reduce, Scan, Scatter))
+        for n in walk(f)
+    )
+    return not any(isinstance(n, Transpose) for body in bodies_of(region) for n in walk(body)) and not any(
+        isinstance(n, BroadcastInDim) for n in inner
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """The indices at which a region reads and writes."""
+
+    places: tuple[tuple[str, tuple], ...]
+
+    @classmethod
+    def of(cls, region: Region) -> _Touched:
+        reads = [(n.tensor, n.index) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read)]
+        return cls(tuple(dict.fromkeys((*reads, *((y.output, y.index) for y in region.yields)))))
+
+    def axes_of(self, name: str, dim: int) -> Iterable[str]:
+        """The axes that are that dim of the buffer by themselves."""
+        return {index[dim].name for tensor, index in self.places if tensor == name and index[dim].name}
+
+    def along(self, axis: str, rank: int) -> Iterable[tuple[str, int]]:
+        """Tensors of a rank with the dim that is this axis by itself."""
+        for tensor, index in self.places:
+            found = [at for at, e in enumerate(index) if e.name == axis]
+            if len(index) == rank and len(found) == 1:
+                yield tensor, found[0]
+
+
+def _together(module: Module, innermost: Mapping[str, int]) -> list[dict[str, tuple[int, ...]]]:
+    """The orders of buffers whose innermost dim is another one, in groups that no region touches two of."""
+    ranks = {t.name: t.type.rank for t in module.program.buffers}
+    orders = {
+        name: (*(at for at in range(ranks[name]) if at != dim), dim)
+        for name, dim in innermost.items()
+        if dim != ranks[name] - 1
+    }
+    groups: list[set[str]] = []
+    for region in module.program.regions:
+        own = {t.name for t in (*region.inputs, *region.outputs) if t.name in orders}
+        if own:
+            joined = [g for g in groups if g & own]
+            groups = [g for g in groups if not g & own] + [own.union(*joined)]
+    return [{name: orders[name] for name in orders if name in group} for group in groups]
+
+
+# --- a region with its buffers in their orders
+
+
+def _turned(tensor: Tensor, order: tuple[int, ...]) -> Tensor:
+    shape = tuple(tensor.type.shape[at] for at in order)
+    return replace(tensor, type=TensorType(tensor.type.dtype, shape))
+
+
+def _of_region(region: Region, buffers: Mapping[str, Tensor], orders: Orders) -> Region:
+    if not any(t.name in orders for t in (*region.inputs, *region.outputs)):
+        return region
+
+    def put(body: Body) -> Body:
+        if isinstance(body, Read) and body.tensor in orders:
+            return replace(body, index=tuple(body.index[at] for at in orders[body.tensor]))
+        return rebuild(body, put)
+
+    yields = tuple(
+        replace(
+            y,
+            expr=put(y.expr),
+            index=tuple(y.index[at] for at in orders[y.output]) if y.output in orders else y.index,
+        )
+        for y in region.yields
+    )
+    made = replace(
+        region,
+        inputs=tuple(buffers.get(t.name, t) for t in region.inputs),
+        outputs=tuple(buffers.get(t.name, t) for t in region.outputs),
+        lets=tuple(replace(let, expr=put(let.expr)) for let in region.lets),
+        yields=yields,
+    )
+    first = region.outputs[0].name
+    if first in orders:
+        names = [e.name for y in yields if y.output == first for e in y.index if e.name]
+        made = _reordered(made, tuple(dict.fromkeys(names)))
+    return replace(made, analysis=analyse(made))
+
+
+def _reordered(region: Region, names: tuple[str, ...]) -> Region:
+    """The region with its axes in this order, and what is broadcast told anew."""
+    axes = {a.name: a for a in region.iters}
+    made = replace(region, iters=tuple(axes[name] for name in names))
+    axes_of = axes_of_values(replace(made, lets=tuple(replace(let, expr=_bare(let.expr)) for let in made.lets)))
+    return replace(
+        made,
+        lets=tuple(replace(let, expr=_met(_bare(let.expr), names, axes_of)) for let in made.lets),
+        yields=tuple(replace(y, expr=_met(_bare(y.expr), names, axes_of)) for y in made.yields),
+    )
+
+
+def _bare(body: Body) -> Body:
+    """The expression without what says how operands are broadcast."""
+    return _bare(body.x) if isinstance(body, BroadcastInDim) else rebuild(body, _bare)
+
+
+def _met(body: Body, names: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> Body:
+    """The expression outside of a fold: operands along the axes of all of them."""
+    if not isinstance(body, (Unary, Binary, Ternary, Select)):
+        return body
+    inner = rebuild(body, lambda b: _met(b, names, axes_of))
+    operands: list[Body] = []
+    rebuild(inner, lambda b: operands.append(b) or b)
+    met = iter(meet(operands, names, axes_of))
+    return rebuild(inner, lambda _: next(met))
+
+
+__all__ = ["Turned", "turn_buffers", "with_orders"]
