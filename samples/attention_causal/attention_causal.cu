@@ -50,8 +50,9 @@
 //     assume 1 <= B and 1 <= S
 //     assume 4*B*floor((S + 63)/64) < 2147418113
 //     flops 1052*B*S*S  bytes 2048*B*S
-//   launch attention.attention.sum3.2 as attention_attention_sum3_2 of attention, attention.sum3 : sm90 grid [4*B, floor((S + 31)/32)] block [16, 16] smem 51200 B
-//     tensors [Q, K, V, O]  symbols [S]
+//   launch attention.attention.sum3.2 as attention_attention_sum3_2 of attention, attention.sum3 : sm90 grid [4*B*floor((S + 63)/64)] block [128] smem 73728 B
+//     tensors [Q, K, V, O]  symbols [B, S]
+//     assume 4*B*floor((S + 63)/64) < 2147483648
 //     flops 1052*B*S*S  bytes 2048*B*S
 
 struct fp16 { unsigned short bits; };
@@ -60,6 +61,12 @@ struct alignas(64) tensor_map { char bytes[128]; };
 __device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
+__device__ void cp_async_16(void *to, const void *from, int bytes);
+__device__ void cp_async_commit();
+template <int pending> __device__ __forceinline__ void cp_async_wait();
+__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void ldmatrix_x4_trans(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ float exp2_approx(float x);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
@@ -88,6 +95,19 @@ __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned i
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+__device__ __forceinline__ void cp_async_16(void *to, const void *from, int bytes) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory"); }
+__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 __device__ __forceinline__ float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
@@ -147,6 +167,10 @@ template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(un
 }
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
 template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
+// An element of such a tile.
+template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
+}
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
 __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {
@@ -173,7 +197,21 @@ __device__ __forceinline__ tile_place turning_tile(int tile, int rows, int colum
   if (place.row / width & 1) place.column = columns - 1 - place.column;
   return place;
 }
-template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int span, int count>
+__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}
+template <int depth, int count>
+__device__ __forceinline__ void operand_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
+  const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
+}
 
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
@@ -571,179 +609,462 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
 
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
-// plan contraction streaming: tile [32, 64, 64], micro [2, 4], threads [16, 16]
-extern "C" __global__ void __launch_bounds__(256, 2)
-attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, const fp16 *__restrict__ V, fp16 *__restrict__ O, int S)
+// plan contraction streaming_mma: tile [64, 128, 64], threads [128], stages 2
+extern "C" __global__ void __launch_bounds__(128, 2)
+attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, const fp16 *__restrict__ V, fp16 *__restrict__ O, int B, int S)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
+  const int lane = (int)threadIdx.x % 32;
+  const int warp_index = (int)threadIdx.x / 32;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
   extern __shared__ __align__(1024) unsigned char smem[];
-  float (&q_tile)[32][68] = *(float (*)[32][68])(smem + 0);
-  float (&k_tile)[64][68] = *(float (*)[64][68])(smem + 8704);
-  float (&v_tile)[64][64] = *(float (*)[64][64])(smem + 26112);
-  float (&p_tile)[32][68] = *(float (*)[32][68])(smem + 42496);
-  float top[2];
+  fp16 *const q = (fp16 *)smem;  // 1 x [64, 64], swizzled by 128 B
+  fp16 *const k = (fp16 *)(smem + 8192);  // 2 x [128, 64], swizzled by 128 B
+  fp16 *const v = (fp16 *)(smem + 40960);  // 2 x [128, 64], swizzled by 128 B
+  const long long heads = (long long)B * 4;
+  const int tiles_m = (S + 63) / 64;
+  const tile_place head_tm = grouped_tile(cta_x, heads, tiles_m, 4);
+  const int head = head_tm.row, tm = head_tm.column;
+  const int i1 = (int)(head % 4);
+  const int i0 = (int)(head / 4);
+  const int m0 = 64 * tiles_m - 64 * tm - 64;
+  const int part = 16 * warp_index;
+  const int end = S < (m0 + 64) ? S : (m0 + 64);
+  const int last = 1 > (int)floor_div(end + 127, 128) ? 1 : (int)floor_div(end + 127, 128);
+  const int cut_most = 1 > (last - (int)floor_div(m0 + 1, 128)) ? 1 : (last - (int)floor_div(m0 + 1, 128));
+  const int cut = last < cut_most ? last : cut_most;
+  float acc[1][8][4];  // this thread's part of its warp's [16, 64]
+  float top[2];  // of this thread's rows of 16
+  float old[2];  // of this thread's rows of 16
+  float base[2];  // of this thread's rows of 16
+  float change[2];  // of this thread's rows of 16
+  float scale[2];  // of this thread's rows of 16
+  float total[2];  // of this thread's rows of 16
   #pragma unroll
-  for (int e0 = 0; e0 < 2; ++e0)
-    top[e0] = __uint_as_float(0xff800000u);
-  float total[2] = {};
-  float acc[2][4] = {};
-  const int i1 = cta_x % 4;
-  const int i0 = cta_x / 4;
-  const int m0 = 32 * ((S + 31) / 32) - 32 * cta_y - 32;
-  // plan cache: Q -> smem at i2.o, as q.tile
+  for (int which = 0; which < 2; ++which) {
+    top[which] = __uint_as_float(0xff800000u);
+    total[which] = 0.0f;
+  }
   #pragma unroll
-  for (int element = thread_index; element < 2048; element += 256) {
-    const int r = element / 64;
-    const int c = element % 64;
+  for (int piece = 0; piece < 8; ++piece) {
+    #pragma unroll
+    for (int element_ = 0; element_ < 4; ++element_) {
+      acc[0][piece][element_] = 0.0f;
+    }
+  }
+  // plan cache: Q -> smem at i2.o, as q
+  #pragma unroll
+  for (int element = thread_x; element < 512; element += 128) {
+    const int r = element / 8;
+    const int c = 8 * (element % 8);
     const int i2 = m0 + r;
     const int k0 = c;
-    q_tile[r][c] = i2 < S ? float_of_fp16(Q[(((long long)i0 * 4 + i1) * S + i2) * 64 + k0]) : 0.0f;
+    cp_async_16(&swizzled_at<128>(q, r, c), &Q[(((long long)i0 * 4 + i1) * S + i2) * 64 + k0], i2 < S ? 16 : 0);
   }
-  // region attention, attention.sum3: %attention.scaled, %base, %scale, p.tile
+  if (0 < last) {
+    const int n0_first = 128 * last - 128;
+    // plan cache: K -> smem at i3.o, as k
+    #pragma unroll
+    for (int element = thread_x; element < 1024; element += 128) {
+      const int r = element / 8;
+      const int c = 8 * (element % 8);
+      const int i3 = n0_first + r;
+      const int k0 = c;
+      cp_async_16(&swizzled_at<128>(k, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
+    }
+    // plan cache: V -> smem at i3.o, as v
+    #pragma unroll
+    for (int element = thread_x; element < 1024; element += 128) {
+      const int r = element / 8;
+      const int c = 8 * (element % 8);
+      const int k0 = n0_first + r;
+      const int i3 = c;
+      cp_async_16(&swizzled_at<128>(v, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
+    }
+  }
+  cp_async_commit();
+  int s_slot = 0;
+  int next_slot = 1;
   #pragma unroll 1
-  for (int n0 = 0; n0 < S; n0 += 64) {
-    if (0 <= m0 + 31 - n0) {
-      // plan cache: K -> smem at i3.o, as k.tile
+  for (int t = 0; t < cut; ++t) {
+    cp_async_wait<0>();
+    __syncthreads();
+    if (t + 1 < last) {
+      const int n0_cut = 128 * last - 128 * t - 256;
+      // plan cache: K -> smem at i3.o, as k
       #pragma unroll
-      for (int element = thread_index; element < 4096; element += 256) {
-        const int r = element / 64;
-        const int c = element % 64;
-        const int i3 = n0 + r;
+      for (int element = thread_x; element < 1024; element += 128) {
+        const int r = element / 8;
+        const int c = 8 * (element % 8);
+        const int i3 = n0_cut + r;
         const int k0 = c;
-        k_tile[r][c] = i3 < S ? float_of_fp16(K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0]) : 0.0f;
+        cp_async_16(&swizzled_at<128>(k + 8192 * next_slot, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
       }
-      // plan cache: V -> smem at i3.o, as v.tile
+      // plan cache: V -> smem at i3.o, as v
       #pragma unroll
-      for (int element = thread_index; element < 4096; element += 256) {
-        const int r = element / 64;
-        const int c = element % 64;
-        const int k0 = n0 + r;
+      for (int element = thread_x; element < 1024; element += 128) {
+        const int r = element / 8;
+        const int c = 8 * (element % 8);
+        const int k0 = n0_cut + r;
         const int i3 = c;
-        v_tile[r][c] = k0 < S ? float_of_fp16(V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3]) : 0.0f;
+        cp_async_16(&swizzled_at<128>(v + 8192 * next_slot, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
       }
-      __syncthreads();
-      float sc[2][4] = {};
-      float qr[2][4];
-      float kr[4][4];
-      #pragma unroll 4
-      for (int kk = 0; kk < 64; kk += 4) {
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          #pragma unroll
-          for (int x = 0; x < 4; ++x)
-            qr[i][x] = q_tile[i + 2 * thread_y][kk + x];
-        }
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          #pragma unroll
-          for (int x = 0; x < 4; ++x)
-            kr[j][x] = k_tile[16 * j + thread_x][kk + x];
-        }
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            #pragma unroll
-            for (int j = 0; j < 4; ++j) {
-              sc[i][j] += qr[i][u] * kr[j][u];
-            }
-          }
-        }
+    }
+    cp_async_commit();
+    float sc[1][16][4];  // this thread's part of its warp's [16, 128]
+    const int n0 = 128 * last - 128 * t - 128;
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        sc[0][piece][element_] = 0.0f;
+      }
+    }
+    unsigned int qf[1][4];  // its part of [16, 16]
+    unsigned int kf[8][4];  // its part of [16, 128]
+    operand_along<128>(qf, q, part, 0);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 16);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 16);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 32);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 32);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 48);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 48);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    unsigned int p[8][1][4];  // its part of [16, 128]
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        const int r = 8 * (element_ / 2) + lane / 4;
+        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
+        const int i2 = m0 + part + r;
+        const int i3 = n + n0;
+        sc[0][piece][element_] = 0 <= (long long)i2 - i3 && i3 < S ? sc[0][piece][element_] : __uint_as_float(0xff800000u);
+      }
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      old[which] = top[which];
+    }
+    #pragma unroll
+    for (int block = 0; block < 1; ++block)
+    #pragma unroll
+      for (int piece = 0; piece < 16; ++piece)
+    #pragma unroll
+        for (int element_ = 0; element_ < 4; ++element_)
+          top[2 * block + element_ / 2] = max_nan(top[2 * block + element_ / 2], sc[block][piece][element_]);
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      #pragma unroll
+      for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
+      change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
+      total[which] = total[which] * change[which];
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        sc[0][piece][element_] = exp2_approx((sc[0][piece][element_] * 0.18033688f) - base[element_ / 2]);
+      }
+    }
+    #pragma unroll
+    for (int block = 0; block < 1; ++block)
+    #pragma unroll
+      for (int piece = 0; piece < 16; ++piece)
+    #pragma unroll
+        for (int element_ = 0; element_ < 4; ++element_)
+          total[2 * block + element_ / 2] = total[2 * block + element_ / 2] + sc[block][piece][element_];
+    #pragma unroll
+    for (int piece = 0; piece < 8; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        acc[0][piece][element_] = acc[0][piece][element_] * change[element_ / 2];
+      }
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      float p_piece[4];
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        p_piece[element_] = sc[0][piece][element_];
       }
       #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int i2 = i + m0 + 2 * thread_y;
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const int i3 = 16 * j + n0 + thread_x;
-          if (i2 < S && i3 < S) {
-            const float attention_scaled = sc[i][j] * 0.125f;  // attention : Attention at 14:5
-            sc[i][j] = 0 <= i2 - i3 ? attention_scaled : __uint_as_float(0xff800000u);
-          } else {
-            sc[i][j] = __uint_as_float(0xff800000u);
-          }
-        }
-      }
-      float best[2];
+      for (int i = 0; i < 2; ++i) p[piece / 2][0][2 * (piece % 2) + i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
+    }
+    unsigned int vf[4][4];  // its part of [16, 64]
+    operand_across<128>(vf, v + 8192 * s_slot, 0, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 16, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 32, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 48, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 64, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 80, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 96, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 112, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    if (++s_slot == 2) { s_slot = 0; }
+    if (++next_slot == 2) { next_slot = 0; }
+  }
+  #pragma unroll 1
+  for (int t = cut; t < last; ++t) {
+    cp_async_wait<0>();
+    __syncthreads();
+    if (t + 1 < last) {
+      const int n0_whole = 128 * last - 128 * t - 256;
+      // plan cache: K -> smem at i3.o, as k
       #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        best[i] = top[i];
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          best[i] = max_nan(best[i], sc[i][j]);
-        }
+      for (int element = thread_x; element < 1024; element += 128) {
+        const int r = element / 8;
+        const int c = 8 * (element % 8);
+        const int i3 = n0_whole + r;
+        const int k0 = c;
+        cp_async_16(&swizzled_at<128>(k + 8192 * next_slot, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
+      }
+      // plan cache: V -> smem at i3.o, as v
+      #pragma unroll
+      for (int element = thread_x; element < 1024; element += 128) {
+        const int r = element / 8;
+        const int c = 8 * (element % 8);
+        const int k0 = n0_whole + r;
+        const int i3 = c;
+        cp_async_16(&swizzled_at<128>(v + 8192 * next_slot, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
+      }
+    }
+    cp_async_commit();
+    float sc[1][16][4];  // this thread's part of its warp's [16, 128]
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        sc[0][piece][element_] = 0.0f;
+      }
+    }
+    unsigned int qf[1][4];  // its part of [16, 16]
+    unsigned int kf[8][4];  // its part of [16, 128]
+    operand_along<128>(qf, q, part, 0);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 16);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 16);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 32);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 32);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    operand_along<128>(qf, q, part, 48);
+    operand_along<128>(kf, k + 8192 * s_slot, 0, 48);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 16; ++j)
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+    unsigned int p[8][1][4];  // its part of [16, 128]
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      old[which] = top[which];
+    }
+    #pragma unroll
+    for (int block = 0; block < 1; ++block)
+    #pragma unroll
+      for (int piece = 0; piece < 16; ++piece)
+    #pragma unroll
+        for (int element_ = 0; element_ < 4; ++element_)
+          top[2 * block + element_ / 2] = max_nan(top[2 * block + element_ / 2], sc[block][piece][element_]);
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      #pragma unroll
+      for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
+      change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
+      total[which] = total[which] * change[which];
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        sc[0][piece][element_] = exp2_approx((sc[0][piece][element_] * 0.18033688f) - base[element_ / 2]);
+      }
+    }
+    #pragma unroll
+    for (int block = 0; block < 1; ++block)
+    #pragma unroll
+      for (int piece = 0; piece < 16; ++piece)
+    #pragma unroll
+        for (int element_ = 0; element_ < 4; ++element_)
+          total[2 * block + element_ / 2] = total[2 * block + element_ / 2] + sc[block][piece][element_];
+    #pragma unroll
+    for (int piece = 0; piece < 8; ++piece) {
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        acc[0][piece][element_] = acc[0][piece][element_] * change[element_ / 2];
+      }
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 16; ++piece) {
+      float p_piece[4];
+      #pragma unroll
+      for (int element_ = 0; element_ < 4; ++element_) {
+        p_piece[element_] = sc[0][piece][element_];
       }
       #pragma unroll
-      for (int lanes = 8; lanes > 0; lanes /= 2) best[0] = max_nan(best[0], __shfl_xor_sync(0xffffffffu, best[0], lanes));
+      for (int i = 0; i < 2; ++i) p[piece / 2][0][2 * (piece % 2) + i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
+    }
+    unsigned int vf[4][4];  // its part of [16, 64]
+    operand_across<128>(vf, v + 8192 * s_slot, 0, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 16, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 32, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 48, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 64, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 80, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 96, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    operand_across<128>(vf, v + 8192 * s_slot, 112, 0);
+    #pragma unroll
+    for (int i = 0; i < 1; ++i)
+    #pragma unroll
+      for (int j = 0; j < 8; ++j)
+        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+    if (++s_slot == 2) { s_slot = 0; }
+    if (++next_slot == 2) { next_slot = 0; }
+  }
+  #pragma unroll
+  for (int which = 0; which < 2; ++which) {
+    scale[which] = 0.0f;
+  }
+  {
+    float scale_part[2] = {total[0], total[1]};
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
       #pragma unroll
-      for (int lanes = 8; lanes > 0; lanes /= 2) best[1] = max_nan(best[1], __shfl_xor_sync(0xffffffffu, best[1], lanes));
-      #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const float base = (best[i] == __uint_as_float(0xff800000u)) ? 0.0f : best[i];
-        const float scale = exp2f((top[i] - base) * 1.442695f);
-        top[i] = best[i];
-        total[i] = total[i] * scale;
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          acc[i][u] = acc[i][u] * scale;
-        }
-        #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          sc[i][j] = exp2f((sc[i][j] - base) * 1.442695f);
-          total[i] += sc[i][j];
-          p_tile[i + 2 * thread_y][16 * j + thread_x] = sc[i][j];
-        }
-      }
-      __syncthreads();
-      #pragma unroll 4
-      for (int cc = 0; cc < 64; cc += 4) {
-        float pr[2][4];
-        float vr[4];
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          #pragma unroll
-          for (int x = 0; x < 4; ++x)
-            pr[i][x] = p_tile[i + 2 * thread_y][cc + x];
-        }
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-          {
-            const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&v_tile[cc + u][4 * thread_x];
-            #pragma unroll
-            for (int x = 0; x < 4; ++x)
-              vr[x] = piece.x[x];
-          }
-          #pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              acc[i][e] += pr[i][u] * vr[e];
-            }
-          }
-        }
-      }
-      __syncthreads();
+      for (int lanes = 2; lanes > 0; lanes /= 2) scale_part[which] = scale_part[which] + __shfl_xor_sync(0xffffffffu, scale_part[which], lanes);
+      scale[which] = scale[which] + scale_part[which];
     }
   }
   #pragma unroll
-  for (int lanes = 8; lanes > 0; lanes /= 2) total[0] = total[0] + __shfl_xor_sync(0xffffffffu, total[0], lanes);
+  for (int which = 0; which < 2; ++which) {
+    scale[which] = 1 <= S ? (1.0f / scale[which]) : 0.0f;
+  }
   #pragma unroll
-  for (int lanes = 8; lanes > 0; lanes /= 2) total[1] = total[1] + __shfl_xor_sync(0xffffffffu, total[1], lanes);
-  // region attention, attention.sum3: %norm, %attention.sum3, %attention, O
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int i2 = i + m0 + 2 * thread_y;
-    if (i2 < S) {
-      const float norm = total[i];
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int col = e + 4 * thread_x;
-        const float attention_sum3 = acc[i][e] / norm;  // attention : Attention at 14:5
-        const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
+  for (int piece = 0; piece < 8; ++piece) {
+    #pragma unroll
+    for (int element_ = 0; element_ < 4; ++element_) {
+      const int r = 8 * (element_ / 2) + lane / 4;
+      const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
+      const int i2 = m0 + part + r;
+      const int col = n;
+      const float attention_sum3 = acc[0][piece][element_] * scale[element_ / 2];  // attention : Attention at 14:5
+      const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
+      if (i2 < S) {
         O[(((long long)i0 * 4 + i1) * S + i2) * 64 + col] = fp16_of_float(attention);
       }
     }

@@ -27,20 +27,20 @@ LIMITS: dict[str, Steps] = {
     "attention_causal": (1, 150, 310),
     "attention_scores": (2, 490, 100),
     "blur_of_blur": (1, 8, 15),
-    "conv3x3_silu": (5, 1960, 420),
+    "conv3x3_silu": (8, 2140, 420),
     "cumsum": (1, 33, 65),
     "embedding": (1, 15, 30),
     "gemm_bias_relu": (1, 650, 210),
     "layernorm": (1, 48, 94),
     "mlp": (12, 3730, 630),
-    "resnet_block": (8, 3890, 790),
+    "resnet_block": (20, 6060, 790),
     "softmax": (1, 33, 64),
 }
 NETWORKS: dict[str, Steps] = {
-    "resnet": (33, 11050, 2360),
-    "bert": (9, 2970, 860),
-    "gpt2": (9, 3390, 850),
-    "vit": (15, 5140, 1050),
+    "resnet": (82, 21300, 2360),
+    "bert": (14, 4140, 860),
+    "gpt2": (14, 3940, 850),
+    "vit": (22, 6200, 1050),
 }
 WHOLE: dict[str, tuple[Callable[[], Any], Steps]] = {
     "resnet50 fp16": (lambda: resnet50(dtype="fp16"), (69, 31200, 6600)),
