@@ -218,10 +218,21 @@ class OnlineSoftmax:
             into = "whole" if self.has_numbers else "scale"
             yield self._each_row(into, (self._set(into, literal(0, FP32)),))
             yield nodes.RowReduce("sum", self.of("total"), self.of(into))
-        if streaming.norm or streaming.zero is not None:
+        if self.is_scaled or streaming.zero is not None:
             yield self._each_row("scale", tuple(self._normed()))
         if self.written:
             yield self._each_row(self._any_row, tuple(self._written()))
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether weights are not divided: a row of -inf is to be NaN, as its weights are in the text, which are 0
+        here."""
+        return not self.streaming.norm and bool(self.streaming.top) and not self.streaming.is_guarded
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether each row's sums are multiplied by a number of the row, or divided by one."""
+        return bool(self.streaming.norm) or self.is_bare
 
     @property
     def _any_row(self) -> str:
@@ -247,6 +258,9 @@ class OnlineSoftmax:
         streaming, values = self.streaming, self._numbers_of_row()
         yield nodes.Let(self.row.name, self._row())
         by = values.at(streaming.norm_by) if streaming.norm else literal(1, FP32)
+        if self.is_bare:
+            is_empty = Binary("cmpeq", self._of("top"), neutral_of("max", FP32), DTYPES["bool"])
+            by = Ternary("where", is_empty, Literal(math.nan, FP32), by, FP32)
         if self.score.has_reciprocal:
             by = Binary("fdiv", literal(1, FP32), by, FP32)
         if self.may_be_empty:  # a sum of no columns is 0, whatever the text would divide it by
@@ -260,7 +274,7 @@ class OnlineSoftmax:
                 by = kept
             else:
                 yield self._set("kept", kept)
-        if streaming.norm:
+        if self.is_scaled:
             yield self._set("scale", by)
 
     def _written(self) -> Iterable[Statement]:
@@ -280,8 +294,8 @@ class OnlineSoftmax:
         streaming, width = self.streaming, self.streaming.width[0]
         column = across + self._n
         total = Read(self.of("acc"), (self._r, column), FP32)
-        if streaming.norm:
-            op = "mul" if self.score.has_reciprocal else streaming.norm
+        if self.is_scaled:
+            op = "mul" if self.score.has_reciprocal or self.is_bare else streaming.norm
             total = Binary(op, total, self._of("scale"), FP32)
         if streaming.zero is not None:
             is_zero = Binary("cmpeq", self._of(self.zero_word), literal(0, FP32), DTYPES["bool"])
