@@ -35,6 +35,7 @@ from ...ir.body import (
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...ir.region import Region
 from ...ir.types import DTYPES, DType, TensorType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
@@ -225,9 +226,13 @@ class OnlineSoftmax:
 
     @property
     def is_bare(self) -> bool:
-        """Whether weights are not divided: a row of -inf is to be NaN, as its weights are in the text, which are 0
-        here."""
-        return not self.streaming.norm and bool(self.streaming.top) and not self.streaming.is_guarded
+        """Whether a row's total has no part in what it is multiplied or divided by: a row of -inf is to be NaN then, as
+        its weights are in the text, which are 0 here."""
+        streaming = self.streaming
+        if not streaming.top or streaming.is_guarded:
+            return False
+        by = streaming.norm_by if streaming.norm else None
+        return by is None or streaming.total not in _names_behind(self.first, by)
 
     @property
     def is_scaled(self) -> bool:
@@ -295,7 +300,7 @@ class OnlineSoftmax:
         column = across + self._n
         total = Read(self.of("acc"), (self._r, column), FP32)
         if self.is_scaled:
-            op = "mul" if self.score.has_reciprocal or self.is_bare else streaming.norm
+            op = "mul" if self.score.has_reciprocal or not streaming.norm else streaming.norm
             total = Binary(op, total, self._of("scale"), FP32)
         if streaming.zero is not None:
             is_zero = Binary("cmpeq", self._of(self.zero_word), literal(0, FP32), DTYPES["bool"])
@@ -358,6 +363,18 @@ class OnlineSoftmax:
 
     def _each_row(self, word: str, body: tuple[Statement, ...], is_approx: bool = False) -> Statement:
         return nodes.Each((self.of("r"),), self.of(word), body, is_approx=is_approx)
+
+
+def _names_behind(region: Region, body: Body) -> set[str]:
+    """The values that an expression is made of, over any number of names."""
+    found: set[str] = set()
+    left = [body]
+    while left:
+        for ref in walk(left.pop()):
+            if isinstance(ref, Ref) and ref.name not in found:
+                found.add(ref.name)
+                left += [let.expr for let in region.lets if let.name == ref.name]
+    return found
 
 
 def row_words(kernel: Streaming) -> tuple[str, ...]:
