@@ -71,16 +71,16 @@ def test_a_cubin_and_its_log_are_compiled_again(folder: Path, pattern: str) -> N
 @pytest.mark.parametrize("how", DAMAGES)
 def test_grammar_tables_are_made_again(folder: Path, how: str) -> None:
     wanted = Grammar("expr", ("guard",)).parse("0 <= i0 < M")
-    damage(folder, "grammar-expr-*.json", how)
+    damage(folder, "reader-expr-*.json", how)
     assert Grammar("expr", ("guard",)).parse("0 <= i0 < M") == wanted
-    (kept,) = folder.glob("grammar-expr-*.json")
+    (kept,) = folder.glob("reader-expr-*.json")
     assert read_sealed(kept) is not None, "what was made again is kept"
 
 
 def test_a_forged_table_is_none(folder: Path) -> None:
     """One that carries its own sha256 and is no table."""
     wanted = Grammar("expr", ("guard",)).parse("k0 = 3")
-    (kept,) = folder.glob("grammar-expr-*.json")
+    (kept,) = folder.glob("reader-expr-*.json")
     for content in (b"[]", b'{"l": [{"d": []}, {"d": []}]}', b"{", b'{"x": 1}', b"\xff"):
         write_sealed(kept, content)
         assert Grammar("expr", ("guard",)).parse("k0 = 3") == wanted

@@ -15,7 +15,6 @@ from .random_attention import drawn, is_near, model_and_arrays
 from .stages import needs_host_compiler
 
 COUNT = 100
-ON_TENSOR_CORES = ("streaming_mma", "streaming_softmax")
 
 
 @needs_host_compiler
@@ -27,7 +26,6 @@ def test_a_random_attention_equals_playback(number: int) -> None:
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, arch)
     planned = to_plan.lower(module, arch)
-    assert [p.algo in ON_TENSOR_CORES for p in planned.plans if len(p.regions) == 2] == [True], how
     with np.errstate(all="ignore"):
         wanted = play_tiny.play(model, arrays)
     assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how.dtype) == "", how

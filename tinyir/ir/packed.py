@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from ..kit.records import fields
 from ..target.dtypes import DTYPES, DType
-from . import body, expr, manifest, model, region, types
+from . import body, expr, manifest, model, region, types, windows
 
 _LEFT_OUT = ("span", "origin")
 CLASSES: dict[str, type] = {
@@ -25,7 +25,7 @@ CLASSES: dict[str, type] = {
         *(model.Tensor, model.Range, model.Shapes, model.Model),
         *(body.Axis, *get_args(body.Body)),
         *(region.Tensor, region.Let, region.Yield, region.Analysis, region.Region, region.Program, region.Module),
-        *(manifest.TensorMap, manifest.Launch, manifest.Module),
+        *(windows.Windows, manifest.TensorMap, manifest.Launch, manifest.Module),
     )
 }
 _FIELDS = {

@@ -216,7 +216,7 @@ class OnlineSoftmax:
         """The totals of rows, what the output is multiplied or divided by, and the writes of numbers of rows."""
         streaming = self.streaming
         if streaming.total:
-            into = "whole" if self.has_numbers else "scale"
+            into = "row_total" if self.has_numbers else "scale"
             yield self._each_row(into, (self._set(into, literal(0, FP32)),))
             yield nodes.RowReduce("sum", self.of("total"), self.of(into))
         if self.is_scaled or streaming.zero is not None:
@@ -246,7 +246,7 @@ class OnlineSoftmax:
     def _numbers_of_row(self) -> Values:
         """The text's values at a row, once all columns are walked."""
         streaming = self.streaming
-        total, top = self._of("whole" if self.has_numbers else "scale"), self._of("top")
+        total, top = self._of("row_total" if self.has_numbers else "scale"), self._of("top")
         is_over = (
             streaming.norm == "fdiv"
             and isinstance(streaming.norm_by, Ref)
@@ -378,10 +378,10 @@ def _names_behind(region: Region, body: Body) -> set[str]:
 
 
 def row_words(kernel: Streaming) -> tuple[str, ...]:
-    """What is known of rows, a number of each: `scale` is what the output is multiplied by, `whole` the total as a
+    """What is known of rows, a number of each: `scale` is what the output is multiplied by, `row_total` the total as a
     number of the text's, `kept` is 0 where the output is."""
     words = ("top", "old", "base", "change") if kernel.top else ()
-    whole = ("whole",) if kernel.total and (kernel.writes or kernel.rows) else ()
+    whole = ("row_total",) if kernel.total and (kernel.writes or kernel.rows) else ()
     kept = ("kept",) if kernel.zero is not None and not score_of(kernel).has_reciprocal else ()
     return (*words, "scale", *whole, *kept, *(("total",) if kernel.total else ()))
 

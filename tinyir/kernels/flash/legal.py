@@ -79,7 +79,8 @@ def bind_of(kernel: Flash) -> tuple[Bind, ...]:
     """Tiles of rows of all heads are counted along x, rows by warpgroups."""
     outer, packed = tuple(a.name for a in kernel.outer), kernel.packed
     if packed is not None:
-        return Bind(outer, "cta.x"), Bind((packed.major.name, packed.minor.name), "warpgroup")
+        rows = Bind((packed.major.name, packed.minor.name), "warpgroup")
+        return (Bind(outer, "cta.x"), rows) if outer else (rows,)
     row = kernel.streaming.row.name
     return Bind((*outer, f"{row}.o"), "cta.x"), Bind((f"{row}.i",), "warpgroup")
 
