@@ -35,13 +35,12 @@ from ...ir.body import (
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...ir.region import Region
 from ...ir.types import DTYPES, DType, TensorType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, names_in, needed
 from .match import Streaming
-from .score import Score, score_of
+from .score import Score, is_bare, score_of
 from .walk import AFTER, Walk, sides_of, walk_of
 
 FP32 = DTYPES["fp32"]
@@ -225,19 +224,9 @@ class OnlineSoftmax:
             yield self._each_row(self._any_row, tuple(self._written()))
 
     @property
-    def is_bare(self) -> bool:
-        """Whether a row's total has no part in what it is multiplied or divided by: a row of -inf is to be NaN then, as
-        its weights are in the text, which are 0 here."""
-        streaming = self.streaming
-        if not streaming.top or streaming.is_guarded:
-            return False
-        by = streaming.norm_by if streaming.norm else None
-        return by is None or streaming.total not in _names_behind(self.first, by)
-
-    @property
     def is_scaled(self) -> bool:
         """Whether each row's sums are multiplied by a number of the row, or divided by one."""
-        return bool(self.streaming.norm) or self.is_bare
+        return bool(self.streaming.norm) or is_bare(self.streaming)
 
     @property
     def _any_row(self) -> str:
@@ -263,7 +252,7 @@ class OnlineSoftmax:
         streaming, values = self.streaming, self._numbers_of_row()
         yield nodes.Let(self.row.name, self._row())
         by = values.at(streaming.norm_by) if streaming.norm else literal(1, FP32)
-        if self.is_bare:
+        if is_bare(self.streaming):
             is_empty = Binary("cmpeq", self._of("top"), neutral_of("max", FP32), DTYPES["bool"])
             by = Ternary("where", is_empty, Literal(math.nan, FP32), by, FP32)
         if self.score.has_reciprocal:
@@ -363,18 +352,6 @@ class OnlineSoftmax:
 
     def _each_row(self, word: str, body: tuple[Statement, ...], is_approx: bool = False) -> Statement:
         return nodes.Each((self.of("r"),), self.of(word), body, is_approx=is_approx)
-
-
-def _names_behind(region: Region, body: Body) -> set[str]:
-    """The values that an expression is made of, over any number of names."""
-    found: set[str] = set()
-    left = [body]
-    while left:
-        for ref in walk(left.pop()):
-            if isinstance(ref, Ref) and ref.name not in found:
-                found.add(ref.name)
-                left += [let.expr for let in region.lets if let.name == ref.name]
-    return found
 
 
 def row_words(kernel: Streaming) -> tuple[str, ...]:

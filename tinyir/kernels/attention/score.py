@@ -96,6 +96,27 @@ def is_total(kernel: Streaming) -> bool:
     )
 
 
+def is_bare(kernel: Streaming) -> bool:
+    """Whether a row's total has no part in what the row is multiplied or divided by: a row of -inf is to be NaN then,
+    as its weights are in the text, which are 0 in a kernel."""
+    if not kernel.top or kernel.is_guarded:
+        return False
+    by = kernel.norm_by if kernel.norm else None
+    return by is None or kernel.total not in _names_behind(kernel.first, by)
+
+
+def _names_behind(region: Region, body: Body) -> set[str]:
+    """The values that an expression is made of, over any number of names."""
+    found: set[str] = set()
+    left = [body]
+    while left:
+        for ref in walk(left.pop()):
+            if isinstance(ref, Ref) and ref.name not in found:
+                found.add(ref.name)
+                left += [let.expr for let in region.lets if let.name == ref.name]
+    return found
+
+
 def weight_dtype(kernel: Streaming) -> DType:
     """What the text rounds weights to before the second product."""
     written = {y.output for y in kernel.writes}
@@ -129,4 +150,4 @@ def _is_small(body: Body, weighed: str) -> bool:
     return bool(sides) and all(_is_small(getattr(body, side), weighed) for side in sides)
 
 
-__all__ = ["Score", "is_total", "outgrown", "score_of", "weight_dtype"]
+__all__ = ["Score", "is_bare", "is_total", "outgrown", "score_of", "weight_dtype"]

@@ -28,6 +28,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ..attention import masks_of, tile_is_touched
+from ..attention.score import is_bare
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.fold import type_of
@@ -405,6 +406,9 @@ class _Template:
             by = self.fresh.of("norm")
             before.append(nodes.Value(by, row_values.at(kernel.norm_by)))
             acc = Binary(kernel.norm, acc, Ref(by, self.dtype), self.dtype)
+        if is_bare(kernel):
+            empty = Binary("cmpeq", row_values.known[kernel.top], neutral_of("max", self.dtype), DTYPES["bool"])
+            acc = Ternary("where", empty, Literal(math.nan, self.dtype), acc, self.dtype)
         if kernel.zero is not None:
             nothing = self.fresh.of("nothing")
             before.append(nodes.Value(nothing, row_values.at(kernel.zero)))
