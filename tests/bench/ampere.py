@@ -4,7 +4,7 @@ run.
     python tests/bench/ampere.py [--out results.json] [--all]     measure; needs a GPU, PyCUDA and torch
     python tests/bench/ampere.py --list                           the plans and shapes, which needs none of them
 
-The plans are those that an sm80 gets, each shape's first, compiled for the card at hand. `--all` measures instead each
+The plans are those that an sm80 gets, each shape's first, compiled for this card. `--all` measures instead each
 candidate of the same form for that card at each shape, one text for all sizes, to fit the cost model to. Operands are
 random normal, outputs are as near to fp64 as torch.matmul's are, each run starts from a cold L2 cache. Microseconds are
 medians; the ceiling is `reached.mma_sync` of the card's peak.

@@ -1,7 +1,7 @@
 """Attention by warps (sm80's form) beside torch's FlashAttention 2 on one card, in one run:
 `python tests/bench/attention.py --arch sm80 [--plans N] [--out results.json] [--limit S]`.
 
-The plans are those of family `streaming_mma`, the N that the cost model puts first for the card at hand; the first is
+The plans are those of family `streaming_mma`, the N that the cost model puts first for this card; the first is
 what a card without a copy engine of its size would get. Each is compared with fp64 before it is timed: its error may be
 1.1 times FA2's at most. A line a case: FA2's time, the first plan's, the fastest plan's, with registers and spills.
 """

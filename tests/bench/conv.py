@@ -9,7 +9,7 @@ batches, channels first and last.
 are constants of the model. Rivals, in the same run and in turns with ours: torch's conv2d with its bias, the residual
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
 lie as ours do, for `first` also on images that lie channels last already, whose result stays so; with `--compile 120`
-what torch.compile makes of the same call, until so many seconds have passed. `--whole`: every layer of the network.
+what torch.compile makes of the same call, until that many seconds have passed. `--whole`: every layer of the network.
 Operands are random normal; the largest error, in units of the result's largest number, must be no more than twice
 torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in
 microseconds. A case that fails is told, and the others are measured all the same.

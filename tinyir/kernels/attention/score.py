@@ -40,14 +40,14 @@ class Score:
 def score_of(kernel: Streaming) -> Score:
     """The score of a kernel."""
     region, scale, masks = kernel.first, 1.0, []
-    body = _named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
+    body = named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
     while True:
         if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
             masks += body.guard
-            body = _named(region, body.then, kernel.scores)
-        elif (found := _scaled(body)) is not None:
+            body = named(region, body.then, kernel.scores)
+        elif (found := scaled(body)) is not None:
             scale *= found[0]
-            body = _named(region, found[1], kernel.scores)
+            body = named(region, found[1], kernel.scores)
         else:
             break
     is_plain = isinstance(body, Ref) and body.name == kernel.scores
@@ -60,7 +60,7 @@ def score_of(kernel: Streaming) -> Score:
     )
 
 
-def _scaled(body: Body) -> tuple[float, Body] | None:
+def scaled(body: Body) -> tuple[float, Body] | None:
     """A positive number and what it multiplies, or divides into it."""
     if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
         return None
@@ -71,7 +71,7 @@ def _scaled(body: Body) -> tuple[float, Body] | None:
     return None
 
 
-def _named(region: Region, body: Body, scores: str) -> Body:
+def named(region: Region, body: Body, scores: str) -> Body:
     """The expression behind a value's name, but for that of the first product."""
     while isinstance(body, Ref) and body.name != scores and body.index is None:
         body = region.let(body.name).expr
@@ -83,7 +83,7 @@ def is_total(kernel: Streaming) -> bool:
     is a number."""
     if kernel.norm != "fdiv" or kernel.norm_by is None:
         return False
-    body = _named(kernel.first, kernel.norm_by, kernel.total)
+    body = named(kernel.first, kernel.norm_by, kernel.total)
     allowed = (Ref, Literal, Ternary, Binary, Unary)
     return all(
         isinstance(n, allowed)
@@ -150,4 +150,4 @@ def _is_small(body: Body, weighed: str) -> bool:
     return bool(sides) and all(_is_small(getattr(body, side), weighed) for side in sides)
 
 
-__all__ = ["Score", "is_bare", "is_total", "outgrown", "score_of", "weight_dtype"]
+__all__ = ["Score", "is_bare", "is_total", "named", "outgrown", "scaled", "score_of", "weight_dtype"]

@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Sequence
 
-from ...ir.body import Axis, Binary, Body, Gather, Literal, Read, Ref, Select, Ternary, Unary, walk
+from ...ir.body import Axis, Body, Gather, Literal, Read, Ref, Select, Ternary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
@@ -24,6 +24,7 @@ from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
+from ..attention.score import is_bare, is_total, named, scaled
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 from .limits import Limit, limits_in
 from .pages import Page, page_of
@@ -172,6 +173,7 @@ def _flash(kernel: Streaming) -> Flash:
     for what, is_there in (
         (Phrase("nothing subtracted before the exponential"), not kernel.top),
         (Phrase("weights that are not summed"), not kernel.total),
+        (Phrase("a row that its total has no part in"), is_bare(kernel)),
         (Phrase("a place that data choose"), _chooses(kernel)),
         (Phrase("work on single weights"), kernel.summed is not None or kernel.handed is not None),
         (
@@ -180,7 +182,7 @@ def _flash(kernel: Streaming) -> Flash:
         ),
         (
             Phrase("a row that is 0 where it is not over its sum"),
-            kernel.zero is not None and not _is_total(kernel, first),
+            kernel.zero is not None and not is_total(kernel),
         ),
     ):
         if is_there:
@@ -227,8 +229,8 @@ def _flash(kernel: Streaming) -> Flash:
         first_of = tuple(e - (kernel.group.name if kernel.group.name in e.names() else 0) for e in query.first)
         major, minor = (_dim_of(axis, kernel) for axis in (packed.major, packed.minor))
         query = replace(query, row=major, inner=minor, each=packed.each, first=first_of)
-    is_total = _is_total(kernel, first)
-    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, is_total, block, limits, packed)
+    is_over_total = is_total(kernel)
+    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, is_over_total, block, limits, packed)
 
 
 def _packed(kernel: Streaming, query: Box) -> Packed | None:
@@ -387,61 +389,25 @@ def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound
     """The exponent's factor, the part of it that the score has, the masks with the limits that data give, and what is
     left of a score."""
     scale, masks, limits = 1.0, [], []
-    body = _named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
+    body = named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
     while True:
         if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
             masks += body.guard
-            body = _named(region, body.then, kernel.scores)
+            body = named(region, body.then, kernel.scores)
         elif isinstance(body, Ternary) and isinstance(body.third, Literal) and body.third.value == -math.inf:
             more, ends, left = limits_in(region, body.first, kernel.row, kernel.column, len(limits))
             if not ends or left is not None:
                 break
             masks, limits = [*masks, *more], [*limits, *ends]
-            body = _named(region, body.second, kernel.scores)
-        elif (found := _scaled(body)) is not None:
+            body = named(region, body.second, kernel.scores)
+        elif (found := scaled(body)) is not None:
             scale *= found[0]
-            body = _named(region, found[1], kernel.scores)
+            body = named(region, found[1], kernel.scores)
         else:
             break
     is_plain = isinstance(body, Ref) and body.name == kernel.scores
     work = None if is_plain else body
     return kernel.factor * scale, scale, tuple(dict.fromkeys(masks)), tuple(limits), work
-
-
-def _scaled(body: Body) -> tuple[float, Body] | None:
-    """A positive number and what it multiplies, or divides into it."""
-    if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
-        return None
-    pairs = ((body.right, body.left), (body.left, body.right))[: 1 if body.op == "fdiv" else 2]
-    for number, other in pairs:
-        if isinstance(number, Literal) and 0 < number.value < math.inf:
-            return (number.value if body.op == "mul" else 1 / number.value), other
-    return None
-
-
-def _named(region: Region, body: Body, scores: str) -> Body:
-    """The expression behind a value's name, but for that of the first product."""
-    while isinstance(body, Ref) and body.name != scores and body.index is None:
-        body = region.let(body.name).expr
-    return body
-
-
-def _is_total(kernel: Streaming, region: Region) -> bool:
-    """Whether a row is divided by its total, or by 1 where that is 0: its greatest weight is 1, so that the reciprocal
-    is a number."""
-    if kernel.norm != "fdiv" or kernel.norm_by is None:
-        return False
-    body = _named(region, kernel.norm_by, kernel.total)
-    allowed = (Ref, Literal, Ternary, Binary, Unary)
-    return all(
-        isinstance(n, allowed)
-        and (not isinstance(n, Ref) or n.name == kernel.total)
-        and (not isinstance(n, Ternary) or n.op == "where")
-        and (not isinstance(n, Binary) or n.op in ("cmpeq", "cmpne"))
-        and (not isinstance(n, Unary) or n.op == "not")
-        and (not isinstance(n, Literal) or n.value in (0, 1))
-        for n in walk(body)
-    )
 
 
 __all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]
