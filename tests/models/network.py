@@ -112,9 +112,10 @@ class Network:
     def conv(
         self, x: str, name: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, has_bias: bool = False
     ) -> str:
-        """Square kernel over x [N, C, H, W]."""
+        """A kernel of one length along each axis of x [N, C, ...]."""
         n, c, *space = self.shape(x)
-        inputs = [x, self.param(f"{name}.weight", [channels, c, kernel, kernel], math.sqrt(2 / (c * kernel * kernel)))]
+        taps = [kernel] * len(space)
+        inputs = [x, self.param(f"{name}.weight", [channels, c, *taps], math.sqrt(2 / (c * math.prod(taps))))]
         if has_bias:
             inputs.append(self.param(f"{name}.bias", [channels]))
         out = [(s + 2 * pad - kernel) // stride + 1 for s in space]

@@ -71,6 +71,8 @@ def _shapes_of(model: RandomModel, op: Op) -> list[Any]:
 def _elementwise(a: Op, *x: str) -> str:
     if a["fn"] == "gelu":
         return f"F.gelu({x[0]}, approximate={a.get('approximate', 'none')!r})"
+    if a["fn"] == "silu":
+        return f"F.silu({x[0]})"
     return f"torch.{a['fn']}({', '.join(x)})"
 
 
@@ -80,7 +82,8 @@ def _gemm(a: Op, x: str, w: str, *bias: str) -> str:
 
 
 def _conv(a: Op, *x: str) -> str:
-    return f"F.conv2d({', '.join(x)}, stride={a['stride'][0]}, padding={a['pad'][0]})"
+    rank = len(a["shapes"][0]) - 2
+    return f"F.conv{rank}d({', '.join(x)}, stride={a['stride'][0]}, padding={a['pad'][0]})"
 
 
 def _pool(a: Op, x: str) -> str:
@@ -90,7 +93,9 @@ def _pool(a: Op, x: str) -> str:
 
 
 def _attention(a: Op, q: str, k: str, v: str, *mask: str) -> str:
-    how = ", ".join([f"attn_mask={m}" for m in mask] + ["is_causal=True"] * bool(a.get("causal")))
+    queries, keys = (shape[1] for shape in a["given"][:2])
+    how = [f"attn_mask={m}" for m in mask] + ["is_causal=True"] * bool(a.get("causal"))
+    how = ", ".join(how + ["enable_gqa=True"] * (queries != keys))
     return f"F.scaled_dot_product_attention({q}, {k}, {v}, {how})"
 
 
@@ -108,6 +113,7 @@ WRITERS: dict[str, Callable[..., str]] = {
     "Slice": _slice,
     "BatchNorm": lambda a, x, scale, shift, mean, variance: f"F.batch_norm({x}, {mean}, {variance}, {scale}, {shift})",
     "LayerNorm": lambda a, x, *rest: f"F.layer_norm({x}, {tuple(a['shapes'][0][-1:])}, {', '.join(rest)})",
+    "RMSNorm": lambda a, x, scale: f"F.rms_norm({x}, {tuple(a['shapes'][0][-1:])}, {scale}, 1e-5)",
     "Embedding": lambda a, table, ids: f"F.embedding({ids}, {table})",
     "Split": lambda a, x: f"{x}.chunk({a['parts']}, {a['axis']})",
     "Concat": lambda a, *x: f"torch.cat(({', '.join(x)}), {a['axis']})",

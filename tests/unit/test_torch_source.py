@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models import RandomModel, bert, gpt2, resnet50, vit
+from tests.models import RandomModel, bert, gpt2, llama, resnet50, vit, whisper
 from tests.models.torch_source import source_of, variables_of
 from tinyir.front.json import read
 from tinyir.play import tiny as play_tiny
@@ -20,6 +20,8 @@ SMALL = [
     bert(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
     gpt2(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
     vit(size=32, hidden=32, heads=2, classes=5),
+    llama(layers=1, tokens=8, hidden=32, heads=4, shared=2, inner=48, words=50),
+    whisper(layers=1, tokens=6, hidden=32, heads=2, bands=5),
 ]
 
 
@@ -52,7 +54,19 @@ def conv2d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0) 
     return (found if bias is None else found + bias[:, None, None]).view(Tensor)
 
 
-def scaled_dot_product_attention(q: Any, k: Any, v: Any, attn_mask: Any = None, is_causal: bool = False) -> Any:
+def conv1d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0) -> Any:
+    filled = np.pad(np.asarray(x), ((0, 0), (0, 0), (padding, padding)))
+    found = np.einsum(
+        "nctj,ocj->not", np.lib.stride_tricks.sliding_window_view(filled, w.shape[2], 2)[:, :, ::stride], w
+    )
+    return (found if bias is None else found + bias[:, None]).view(Tensor)
+
+
+def scaled_dot_product_attention(
+    q: Any, k: Any, v: Any, attn_mask: Any = None, is_causal: bool = False, enable_gqa: bool = False
+) -> Any:
+    if enable_gqa:
+        k, v = (np.repeat(part, q.shape[1] // part.shape[1], axis=1).view(Tensor) for part in (k, v))
     scores = q @ k.mT / sqrt(q.shape[-1])
     seen = np.tril(np.ones(scores.shape[-2:], bool)) if is_causal else True if attn_mask is None else attn_mask
     raised = np.exp(np.where(seen, scores, -np.inf) - np.max(scores, -1, keepdims=True))
@@ -81,8 +95,16 @@ class Module:
         setattr(self, name, value)
 
 
+def rms_norm(x: Any, shape: tuple[int, ...], scale: Any, eps: float) -> Any:
+    x = np.asarray(x)
+    return (x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * scale).view(Tensor)
+
+
 F = types.SimpleNamespace(
+    conv1d=conv1d,
     conv2d=conv2d,
+    rms_norm=rms_norm,
+    silu=lambda x: x / (1 + np.exp(-x)),
     gelu=gelu,
     layer_norm=layer_norm,
     batch_norm=batch_norm,
@@ -98,6 +120,8 @@ torch = types.SimpleNamespace(
     relu=lambda x: np.maximum(x, 0),
     add=np.add,
     tanh=np.tanh,
+    mul=np.multiply,
+    neg=np.negative,
     cat=lambda parts, axis: np.concatenate(parts, axis).view(Tensor),
 )
 
