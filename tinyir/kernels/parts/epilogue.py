@@ -10,7 +10,8 @@ threads along its rows, or from registers.
       fence; barrier; one thread: tma_store, or all of them: store_rows
 
 What a value reads along one side of the tile alone (a bias, a scale of the rows) is asked for before the first
-products, and put into shared memory while they run.
+products, and put into shared memory while they run. What it reads at each place of the tile (a residual) the copy
+engine brings where the plan says so (`tile_reads`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from .boxes import Vector, View, store_view, vectors_of
 from .fresh import Fresh
 from .leaving import STAGED, STAGED_STORES, leave_by_rows, output_array, rows_fit, turned, vector_array
 from .point import Values, below, divides, element_store, guarded, split
+from .tile_reads import TileReads
 
 HELD = "held"  # how an output leaves
 MOST_HELD = (
@@ -49,8 +51,9 @@ FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """`maps` and `tiles` to declare; statements `before` the walk over tiles, `asked` before a tile's sum, `early` in
-    its first step, `pieces` at its end, `after` the walk."""
+    """`maps`, `tiles` and `barriers` to declare; statements `before` the walk over tiles, `asked` before a tile's sum,
+    `early` in its first step, `pieces` at its end, `after` the walk; and what the reader of tiles does before its walk
+    and for each tile."""
 
     dtype: DType
     maps: tuple[Statement, ...]
@@ -60,6 +63,8 @@ class Epilogue:
     early: tuple[Statement, ...]
     pieces: tuple[Statement, ...]
     after: tuple[Statement, ...]
+    barriers: tuple[Statement, ...] = ()
+    reader: tuple[tuple[Statement, ...], tuple[Statement, ...]] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +94,12 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     rows = plan.tile[0] // plan.sharers
     waits = tuple(item.token for item in by_engine)
     staged = staged_vectors(plan, region, kernel, fresh)
+    near = TileReads(plan, region, kernel, fresh, sides)
 
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
         """So many columns of the accumulator, from `across` on."""
         piece = _piece_of(plan, region, fresh, across, (down, columns))
-        elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged)
+        elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged, near=near)
         if down > WARPGROUP_ROWS:
             elements_ = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements_,), unroll=0)
         stores = [stored(item, piece, plan, kernel, fresh) for item in leaving]
@@ -107,9 +113,11 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
         before = (nodes.If(FIRST_THREAD, (wait,)), nodes.Barrier("warpgroup"))
         return (
             *before,
+            *near.awaited,
             elements_,
             nodes.Fence("async_proxy"),
             nodes.Barrier("warpgroup"),
+            *near.given_back,
             nodes.If(FIRST_THREAD, by_one),
             *along,
             nodes.Advance(fresh("o")),
@@ -126,8 +134,9 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     if rows > down:
         body = (nodes.For(fresh("i"), ZERO, Expr.of(rows // down), body, unroll=0),)
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
-    cursor = (nodes.Cursor(fresh("o"), STAGED),) if by_engine else ()
+    cursor = (nodes.Cursor(fresh("o"), STAGED), *near.cursors) if by_engine else ()
     maps, tiles = _declared(plan, region, leaving, sides)
+    maps, tiles = (*(each.map for each in near.all), *maps), (*(each.tile for each in near.all), *tiles)
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
     if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.sharers * WARPGROUP:
         parted = [asked_for(plan, kernel, fresh, s) for s in staged]
@@ -135,7 +144,9 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
             tuple(itertools.chain.from_iterable(first for first, _ in parted)),
             tuple(last for _, last in parted),
         )
-    return Epilogue(kernel.dtype, maps, (*tiles, *(s.tile for s in staged)), cursor, asked, early, body, last)
+    tiles = (*tiles, *(s.tile for s in staged))
+    reader = near.piece() if near.all else ((), ())
+    return Epilogue(kernel.dtype, maps, tiles, cursor, asked, early, body, last, near.barriers, reader)
 
 
 def _leaving(
@@ -347,6 +358,7 @@ def elements(
     staged: tuple[Staged, ...],
     ended: Callable[[Body], Body] = lambda own: own,
     beside: tuple[str, ...] = (),
+    near: TileReads | None = None,
 ) -> Statement:
     """The values and the writes of one piece, at each element that a thread holds; what `ended` makes of that is the
     sum, of the arrays `beside` it too."""
@@ -361,15 +373,17 @@ def elements(
     for s in staged:
         index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
         held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
-    known = frozenset({acc.tensor, *beside, *(s.tile.name for s in staged)})
+    tiles = near.all if near is not None else ()
+    held |= near.places(point, r, n) if near is not None else ()
+    known = frozenset({acc.tensor, *beside, *(s.tile.name for s in staged), *(each.tile.name for each in tiles)})
 
-    def near(body: Body) -> Body:
+    def shielded(body: Body) -> Body:
         return _shielded(from_shared(body, held), known, inside)
 
-    statements = values.name_values(near)
+    statements = values.name_values(shielded)
     staged_at = {item.item.output: item for item in leaving}
     for item in region.yields:
-        body = near(values.at(item.expr))
+        body = shielded(values.at(item.expr))
         if item.output in staged_at and staged_at[item.output].by == HELD:
             statements.append(nodes.Assign(Place(staged_at[item.output].tile, (r, n)), _unrounded(body, kernel.dtype)))
         elif item.output in staged_at:

@@ -31,6 +31,7 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
 from ..parts.tile_clocks import roofline
+from ..parts.tile_reads import reads_of, tile_reads
 from ..parts.windows import operand_views
 from ..problem import Contraction
 from .declare import across_of, fetched_along, piece_of
@@ -38,6 +39,7 @@ from .fetched import steps_of
 
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
+READ_CLOCKS = 1.8  # an element that a thread reads from memory by itself: 105 us of a 1x1 convolution with a residual
 CAPPED = 8.0  # how sharply what all SMs take from L2 rules a step
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
@@ -224,6 +226,7 @@ def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: Number, t: 
     count = plan.consumers.count if plan.consumers else 1
     by_rows = any(item.by == "rows" for item in plan.store)
     clocks = t["tile_clocks"] + t["element_clocks"] * bm * bn / count
+    clocks += READ_CLOCKS * bm * bn / count * _read_directly(plan, region, kernel)
     if uniform(plan.parts > 1):
         return clocks + t["sum_clocks"] + t["sum_element_clocks"] * least(bm, rows) * bn * (plan.parts - 1) / plan.parts
     if plan.has_one_tile:
@@ -233,6 +236,11 @@ def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: Number, t: 
     # the ends of rows, which all of an SM's warps store
     clocks += t["row_clocks"] * bm * bn / (down if plan.swap_ab else across) if by_rows else 0
     return clocks + t["piece_clocks"] * (rows // count // down) * -(-columns // across)
+
+
+def _read_directly(plan: Plan, region: Region, kernel: Contraction) -> int:
+    """Tensors that each thread reads for itself at the places of its accumulator."""
+    return len(tile_reads(region, kernel)) - len(reads_of(plan, region, kernel))
 
 
 def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: Mapping[str, int]) -> bool:

@@ -1,5 +1,5 @@
 """What a CTA of a warp-specialised contraction takes: rings of both operands with their barriers, vectors of the
-epilogue, and what its outputs leave through."""
+epilogue, what it reads by tiles, and what its outputs leave through."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..family import Array, Needs, Problem
 from ..parts.boxes import is_along_sum, vectors_of
 from ..parts.leaving import PIECE, leave_by_rows, output_array, piece_beside, staged_outputs, vector_array
 from ..parts.sum_arrays import sum_arrays
+from ..parts.tile_reads import read_array, read_barriers, reads_of
 from ..problem import Contraction
 from ..resources import threads_of
 
@@ -97,7 +98,9 @@ def _ending(plan: Plan, region: Region, kernel: Contraction, taken: Number) -> t
     if plan.has_one_tile:
         return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(uniform(plan.parts > 1))
     sides = piece_beside(plan, region, taken)
-    return tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region)), 0
+    read = tuple(read_array(plan, one, sides) for one, _ in reads_of(plan, region, kernel))
+    left = tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region))
+    return (*read, *left), read_barriers(plan, region, kernel)
 
 
 def ends_apart(plan: Plan) -> bool:

@@ -15,7 +15,8 @@ the unit with some 14 bits: `promote` adds each step's sum to the accumulator in
 
 Loads run `prefetch` steps ahead of the products, as far as the ring has room: the producer waits until the slot of the
 step so far back has been emptied. With `overlap epilogue` it goes on to the next tile while the consumers end this one;
-without it waits for them.
+without it waits for them. Another of its threads fetches what the epilogue reads at every place of the tile, where the
+plan has the copy engine bring it (`load residual tma`).
 
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all
 of them need is fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where
@@ -38,7 +39,7 @@ from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
-from ...kit.records import dataclass, replace
+from ...kit.records import dataclass
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array, Problem
 from ..parts import shared_sum
@@ -48,6 +49,7 @@ from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, stage
 from ..parts.fresh import Fresh
 from ..parts.leaving import PIECE, turned
 from ..parts.picks import sibling_let
+from ..parts.tile_reads import READER_ALONE
 from ..parts.tiles import countable, counts, fewer, tile_at
 from ..parts.windows import operand_views
 from ..problem import SIBLING, Contraction
@@ -57,6 +59,7 @@ from .declare import across_of, as_multiplied, ends_apart, ends_held, operand_ar
 from .fetched import product_fault, steps_of
 from .held_sum import held_end
 from .step import corner, step_at
+from .walk import Walk, in_turn
 from .warpgroup_sum import Factors, sum_of
 
 MOST_ALONG = 65535  # CTAs along y or z
@@ -116,27 +119,6 @@ class Operand:
         return mapped, shared(fresh(self.tile), self.array)
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a
-    tile's place. Where a tile is all that a CTA or a cluster does (`is_single`) there is no loop, and its place stands
-    before the roles."""
-
-    assumes: tuple[Statement, ...]
-    before: tuple[Statement, ...]
-    low: Expr
-    high: Expr
-    step: Expr
-    inside: tuple[Statement, ...]
-    is_single: bool = False
-
-    def over(self, tile: str, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-        """The loop with `body` in it."""
-        return (
-            body if self.is_single else (nodes.For(tile, self.low, self.high, (*self.inside, *body), step=self.step),)
-        )
-
-
 def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place
     for."""
@@ -164,6 +146,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     body += [nodes.Mbarrier(fresh("done"), plan.consumers.count)] if ends_apart(plan) else []
     body += [nodes.Mbarrier(fresh("turn"), 1, plan.consumers.count)] if plan.takes_turns else []
     body += [
+        *epilogue.barriers,
         *low[1:],
         *shared_sum.set_up(plan, fresh, _arrivals(plan)),
         nodes.Fence("mbarrier_init"),
@@ -175,7 +158,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     ]
     again = (split_words.resummed(plan, region, kernel, fresh),) if plan.is_split else ()
     body += [
-        _producer(plan, kernel, walk, operands, fresh),
+        _producer(plan, kernel, walk, operands, epilogue, fresh),
         *_splitter(plan, walk, fresh),
         _consumer(plan, walk, operands, epilogue, again, fresh),
     ]
@@ -364,7 +347,12 @@ def _first_step(plan: Plan, kernel: Contraction, operands: tuple[Operand, Operan
 
 
 def _producer(
-    plan: Plan, kernel: Contraction, walk: Walk, operands: tuple[Operand, Operand], fresh: Fresh
+    plan: Plan,
+    kernel: Contraction,
+    walk: Walk,
+    operands: tuple[Operand, Operand],
+    epilogue: Epilogue,
+    fresh: Fresh,
 ) -> Statement:
     slot, begun = fresh.expr("p", "slot"), int(ends_held(plan))
     cursors = [nodes.Cursor(fresh("p"), plan.stages, begun, phase=1)]
@@ -389,9 +377,10 @@ def _producer(
         *loop,
         *((nodes.Drain(fresh("empty"), fresh("p")),) if shared else ()),
     )
-    return nodes.Role(
-        "producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), plan.regs.producer if plan.regs else 0
-    )
+    before, for_tile = epilogue.reader
+    reader = (nodes.If(READER_ALONE, (*before, *walk.over(fresh("tile"), for_tile))),) if for_tile else ()
+    threads = (nodes.If(FIRST_THREAD, one), *reader)
+    return nodes.Role("producer", "warpgroups", 0, 1, threads, plan.regs.producer if plan.regs else 0)
 
 
 def _fill(
@@ -451,7 +440,7 @@ def _consumer(
     done = (nodes.Barrier("warpgroup"), nodes.Arrive(Place(fresh("done")))) if ends_apart(plan) else ()
     summed = found.statements
     if plan.takes_turns:
-        before, summed, walk = _in_turn(plan, walk, summed, fresh)
+        before, summed, walk = in_turn(plan, walk, summed, fresh)
         body += before
     body += [
         *epilogue.before,
@@ -467,27 +456,6 @@ def _consumer(
         tuple(body),
         plan.regs.consumer if plan.regs else 0,
     )
-
-
-def _in_turn(
-    plan: Plan, walk: Walk, summed: tuple[Statement, ...], fresh: Fresh
-) -> tuple[tuple[Statement, ...], tuple[Statement, ...], Walk]:
-    """What two warpgroups do before their walk that take turns, a tile's sum, and the walk of each: every other tile.
-
-    A warpgroup begins its products when the other has begun its last, and goes over the slots of the other's tile; its
-    epilogue runs beside the other's products. The turns are told by mbarriers, of which the first warpgroup finds its
-    own complete at its first tile: a numbered barrier would want as many arrivals as waits, and a last tile has none
-    after it.
-    """
-    own = Expr.of("warpgroup.index")
-    skip = nodes.Advance(fresh("s"), fresh.expr("steps"))
-    second = nodes.If((Bound(own, equals=ONE),), (skip, nodes.Advance(fresh("t"))))
-    begun = nodes.Wait(Place(fresh("turn"), slot=own), fresh.expr("t", "phase"))
-    ended = nodes.Arrive(Place(fresh("turn"), slot=1 - own))
-    last = max(at for at, s in enumerate(summed) if isinstance(s, nodes.For) and str(s.name) == fresh("k"))
-    tile = (begun, *summed[: last + 1], ended, *summed[last + 1 :], skip, nodes.Advance(fresh("t")))
-    turns = replace(walk, low=walk.low + own * walk.step.constant, step=Expr.of(2 * walk.step.constant))
-    return (nodes.Cursor(fresh("t"), 1, phase=1), second), tile, turns
 
 
 __all__ = ["Operand", "warp_specialized_kernel"]

@@ -14,6 +14,7 @@ from ..check.case import Case
 from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum, store_view
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
 from ..parts.leaving import PIECE, STAGED_STORES, rows_fit
+from ..parts.tile_reads import may_read_tiles, reads_of, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from .declare import across_of, piece_of
@@ -112,7 +113,8 @@ def _copies(case: Case, is_fed: bool) -> Accepts:
 
 def _loads(case: Case) -> Accepts:
     """Each factor by the copy engine, in swizzled rows of any length, or without a swizzle; both in the longest where
-    the left one goes through registers."""
+    the left one goes through registers. And what the epilogue reads at every place of the tile, which otherwise each
+    thread reads for itself."""
     plan, kernel = case.plan, case.kernel
     reads = (kernel.rhs, kernel.lhs) if plan.swap_ab else (kernel.lhs, kernel.rhs)
     is_held = plan.is_split or reads[0].dtype.bytes == 4 and not _lies_along(plan, kernel, int(plan.swap_ab))
@@ -123,16 +125,23 @@ def _loads(case: Case) -> Accepts:
         for load in (load_of(case.problem.region, kernel, tensor, 0),)
     }
 
+    read = [r.tensor for r, _ in tile_reads(case.problem.region, kernel)] if may_read_tiles(plan) else []
+
     def takes(given: tuple[Load, ...]) -> bool:
-        tensors = [item.tensor for item in given]
+        factors = [item for item in given if item.tensor in ways_]
+        others = [item for item in given if item.tensor not in ways_]
         return (
-            sorted(tensors) == sorted(tensors_of(kernel))
-            and all((item.by, item.way) == ways_[item.tensor] for item in given)
-            and all(item.swizzle in spans for item in given)
+            sorted(item.tensor for item in factors) == sorted(tensors_of(kernel))
+            and all((item.by, item.way) == ways_[item.tensor] for item in factors)
+            and all(item.swizzle in spans for item in factors)
+            and len({item.tensor for item in others}) == len(others)
+            and all(item in (Load(item.tensor, "tma"), Load(item.tensor, "ld")) for item in others)
+            and {item.tensor for item in others} <= set(read)
         )
 
     ways = [f"swizzle {'|'.join(str(span) for span in spans if span)}", *(("-",) if 0 in spans else ())]
-    told = (f"{tensor} {' '.join(filter(None, ways_[tensor]))} ({' | '.join(ways)})" for tensor in tensors_of(kernel))
+    told = [f"{tensor} {' '.join(filter(None, ways_[tensor]))} ({' | '.join(ways)})" for tensor in tensors_of(kernel)]
+    told += [f"{tensor} tma | ld" for tensor in read]
     return where(", ".join(told), takes)
 
 
@@ -201,7 +210,8 @@ def _stores(case: Case) -> Accepts:
 def _async(case: Case) -> Accepts:
     """How far the ring runs ahead, and whether it does beside the epilogue, where CTAs walk over tiles."""
     plan = case.plan
-    ways = ("epilogue",) if plan.takes_turns else ("", "epilogue") if plan.persistent else ("",)
+    reads_ahead = bool(reads_of(plan, case.problem.region, case.kernel))  # beside the epilogue of the tile before
+    ways = ("",) if not plan.persistent else ("epilogue",) if plan.takes_turns or reads_ahead else ("", "epilogue")
     ahead = range(_least_stages(plan), plan.stages + 1)
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))
 

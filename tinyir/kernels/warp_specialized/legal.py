@@ -10,6 +10,7 @@ from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs, store_view
+from ..parts.tile_reads import reads_of
 from ..parts.windows import operand_views
 from .fetched import product_fault
 
@@ -24,6 +25,7 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
         for r, view in zip((kernel.lhs, kernel.rhs), operand_views(region, kernel))
         if plan.load_of(r.tensor).by in ("tma", "windows")
     ]
+    moved += [("load", read.tensor, view) for read, view in reads_of(plan, region, kernel)]
     moved += [
         ("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"
     ]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.expr import Bound
 from ...ir.model import Model
-from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Order, Plan, Regs, SplitK, Store
+from ...ir.plan import Async, Bind, Cache, Cluster, Consumers, Load, Order, Plan, Regs, SplitK, Store
 from ...ir.plan.words import LEAST_SUM, least_sum
 from ...ir.region import Region
 from ...ir.traits import extent_of, sizes_of
@@ -36,6 +36,7 @@ from ..parts.boxes import (
     turned,
 )
 from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
+from ..parts.tile_reads import tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from ..resources import MAX_STAGES
@@ -141,13 +142,14 @@ def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Sheet, ...
 @dataclass(frozen=True, slots=True)
 class Way:
     """How tensors are moved: which operands are padded first, how outputs leave, and the views for which something must
-    hold."""
+    hold; what the epilogue reads by tiles."""
 
     padded: tuple[str, ...]
     turned: tuple[str, ...]
     stores: tuple[Store, ...]
     views: tuple[View, ...]
     operands: tuple[View, ...]
+    read: tuple[str, ...] = ()  # tensors whose tiles the copy engine brings to the epilogue
 
     def takes(self, is_swapped: bool) -> bool:
         """Whether wgmma takes the operands so: of 16 bits however they lie; others along the sum, but for a left one of
@@ -183,16 +185,24 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
             view = store_view(region, kernel, item)
             if not isinstance(view, View):
                 continue
-            by_engine = not view.needs() or not is_free and holds_everywhere(view.needs(), model)
+            by_engine = _is_movable(view, model, is_free)
             stores.append(Store(item.output, "tma" if by_engine else "rows"))
             stored += [view] if by_engine else []
+        read = [view for _, view in tile_reads(region, kernel) if _is_movable(view, model, is_free)] if stored else []
         yield Way(
             names,
             across,
             tuple(stores),
-            tuple(stored),
+            (*stored, *read),
             tuple(padded(v, region) if v.tensor.name in names else v for v in views),
+            tuple(view.tensor.name for view in read),
         )
+
+
+def _is_movable(view: View, model: Model, is_free: bool) -> bool:
+    """Whether the copy engine takes a tensor as it lies, at every shape set; of what assumes nothing (`is_free`), at
+    every size."""
+    return not view.needs() or not is_free and holds_everywhere(view.needs(), model)
 
 
 def _across(kernel: Contraction, views: list[View]) -> tuple[str, ...]:
@@ -231,13 +241,18 @@ class _Proposed:
         sizes, place = {t.name: t.type.dtype.bytes for t in self.region.outputs}, 0
         is_staged = all(sizes[s.tensor] == 2 for s in self.way.stores)
         found = _tiles(self.way, is_staged, max(self.kernel.lhs.dtype.bytes, *sizes.values()))
-        for is_swapped, several in itertools.groupby(found, key=lambda tile: tile[4]):
+        for (is_swapped, reads), several in itertools.groupby(found, key=lambda tile: (tile[4], self._reads(tile))):
             stores = () if is_swapped and not is_staged else self.way.stores
             tiles = [tile for tile in several if self._holds(tile, stores)]
             if tiles:
-                sheet = self._staying(tiles, stores, is_swapped, place)
+                sheet = self._staying(tiles, stores, is_swapped, reads, place)
                 place += sheet.count
                 yield sheet
+
+    def _reads(self, tile: tuple) -> bool:
+        """Whether there are tensors that the copy engine brings to the epilogue of a tile."""
+        rows, columns, consumers, _, is_swapped = tile
+        return bool(self.way.read) and (columns if is_swapped else rows) == WARPGROUP_ROWS * consumers
 
     def _holds(self, tile: tuple, stores: tuple[Store, ...]) -> bool:
         """Whether registers hold what a warpgroup needs of a tile beside its sums."""
@@ -248,12 +263,17 @@ class _Proposed:
             return False
         return not (is_tall and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores))
 
-    def _staying(self, tiles: list[tuple], stores: tuple[Store, ...], is_swapped: bool, place: int) -> Sheet:
-        """The sheet of some tiles, all of them swapped or none."""
+    def _staying(
+        self, tiles: list[tuple], stores: tuple[Store, ...], is_swapped: bool, reads: bool, place: int
+    ) -> Sheet:
+        """The sheet of some tiles, all of them swapped or none, and all with tensors that are read by tiles or none."""
         kernel, region, card = self.kernel, self.region, self.card
         rows, columns, consumers = columns_of(tile[:3] for tile in tiles)
+        base = self._base(rows, columns, consumers, is_swapped)
+        read = self.way.read if reads and any(store.by == "tma" for store in stores) else ()
         base = replace(
-            self._base(rows, columns, consumers, is_swapped),
+            base,
+            load=(*base.load, *(Load(tensor, "tma") for tensor in read)),
             persistent=card.sms,  # a cluster's CTAs together, as `_whole` rounds it
             store=stores,
             assume=self.way.needs(kernel, self.model, LEAST_SUM[self.math], with_stores=bool(stores)),

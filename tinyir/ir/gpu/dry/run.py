@@ -2,7 +2,8 @@
 one another at barriers. No element is computed.
 
 Threads that take the same way, a warpgroup or a CTA without roles, go together as one party; integers that tell them
-apart are arrays of a number for each thread, and so are guards, which leave some of the threads at work.
+apart are arrays of a number for each thread, and so are guards, which leave some of the threads at work. Where single
+threads of a party have waits of their own, one after another in the text, each goes on by itself.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Run:
     phases: dict[tuple[int, str, int], Phases] = field(default_factory=dict)
     meetings: dict[tuple[Any, ...], Meeting] = field(default_factory=dict)
     steps: int = 0
+    forks: int = 0  # threads that went on alone
 
     def __post_init__(self) -> None:
         every = list(statements(self.kernel.body))

@@ -33,6 +33,7 @@ ORDERING = (
     *ENGINES,
 )
 INTEGERS = (nodes.Let, *EXTREMES, nodes.Choose, nodes.Order)
+ONE_THREAD = ("thread.index", "warpgroup.thread")  # which number one thread of a party has alone
 BLOCKS = (nodes.For, nodes.If, nodes.Each, nodes.Role)
 
 
@@ -69,6 +70,35 @@ def inside(steps: Iterable[Step]) -> Iterator[Step]:
         yield step
         yield from inside(step.body)
         yield from inside(step.otherwise)
+
+
+def threads_apart(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
+    """The steps in runs: several that come one after another, each with a wait for a thread of its own, which goes on
+    while another waits; any other step alone."""
+    several: list[Step] = []
+    threads: set[tuple[Expr, Expr]] = set()
+    for step in steps:
+        thread = _thread_of(step)
+        if several and (thread is None or thread in threads):
+            yield tuple(several)
+            several, threads = [], set()
+        if thread is None:
+            yield (step,)
+        else:
+            several.append(step)
+            threads.add(thread)
+    if several:
+        yield tuple(several)
+
+
+def _thread_of(step: Step) -> tuple[Expr, Expr] | None:
+    """Which thread alone a step is for that waits; None for any other."""
+    s = step.statement
+    if not isinstance(s, nodes.If) or step.otherwise or len(s.guard) != 1 or s.guard[0].equals is None:
+        return None
+    is_one = s.guard[0].expr.name in ONE_THREAD and s.guard[0].equals.constant is not None
+    waits = any(isinstance(inner.statement, (nodes.Wait, nodes.Drain)) for inner in inside(step.body))
+    return (s.guard[0].expr, s.guard[0].equals) if is_one and waits else None
 
 
 def _kept(body: Iterable[Statement], arrays: Mapping[str, Any], needed: frozenset[str]) -> Iterator[Step]:
@@ -178,4 +208,4 @@ def _is_alike(loop: nodes.For, body: tuple[Step, ...]) -> bool:
     return not any(changing & set(e.names()) for e in _asked_in(body))
 
 
-__all__ = ["BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of"]
+__all__ = ["BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of", "threads_apart"]

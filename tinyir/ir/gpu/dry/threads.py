@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from .clocks import Meeting, Party
 from .integers import holds, places, value
 from .memory import Access, Cell, Here
 from .registers import Key, Registers
-from .steps import ORDERING, Step, inside
+from .steps import ORDERING, Step, inside, threads_apart
 
 WARPGROUP = 128
 MOST_STEPS = 2500  # of all parties together; what comes after them is not looked at
@@ -48,6 +49,42 @@ class Threads:
 
     def block(self, steps: tuple[Step, ...], at: At = None) -> Iterator[Wish]:
         """Goes through steps, and stops wherever it waits. Raises Unknown behind the last step of a run."""
+        for several in threads_apart(steps):
+            if len(several) > 1:
+                yield from self._apart(several, at)
+            else:
+                yield from self._one_by_one(several, at)
+
+    def _apart(self, several: tuple[Step, ...], at: At) -> Iterator[Wish]:
+        """Goes through steps each of which one thread has for itself: any goes on while another waits. None learns here
+        what another does."""
+        forks = [self._fork() for _ in several]
+        walks = [fork.block((step,), at) for fork, step in zip(forks, several)]
+        waiting: dict[int, Wish | None] = dict.fromkeys(range(len(walks)))
+        while waiting:
+            ready = [number for number, wish in waiting.items() if wish is None or wish[2]()]
+            if not ready:
+                wishes = [wish for wish in waiting.values() if wish is not None]
+                yield (*wishes[0][:2], lambda wishes=wishes: any(wish[2]() for wish in wishes))
+            for number in ready:
+                waiting[number] = next(walks[number], None)
+                if waiting[number] is None:
+                    del waiting[number]
+        for fork in forks:
+            self.party.learn(fork.party.release(fork.party.met))
+            self.stores += fork.stores
+
+    def _fork(self) -> Threads:
+        """A thread of these that goes on alone, and knows what they know."""
+        fork = copy.copy(self)
+        self.run.forks += 1
+        fork.party = Party(self.run.ctas * self.run.groups + self.run.forks, self.party.cta, met=self.party.met)
+        fork.party.learn(self.party.release(self.party.met))
+        fork.names, fork.rings, fork.came = dict(self.names), dict(self.rings), dict(self.came)
+        fork.registers, fork.products, fork.stores = Registers(), deque(), []
+        return fork
+
+    def _one_by_one(self, steps: tuple[Step, ...], at: At) -> Iterator[Wish]:
         run = self.run
         for step in steps:
             run.steps += 1
