@@ -17,9 +17,23 @@
 //
 // program resnet_block
 //   buffer h           : fp16[N, 56, 56, 64]
+//   buffer bn1.factor  : fp32[64]
+//   buffer bn2.factor  : fp32[64]
 //   buffer conv1.X     : fp16[N, 56, 56, 64]
 //   buffer conv1.W1    : fp16[64, 3, 3, 64]
 //   buffer conv2.W2    : fp16[64, 3, 3, 64]
+//
+// region bn1.factor
+//   in  bn1.scale   : fp16[64]
+//   in  bn1.variance : fp16[64]
+//   out bn1.factor  : fp32[64]
+//   for i1: 64
+//   from bn1 : BatchNorm at 36:5
+//     %bn1.factor    = mul(cast(bn1.scale[i1]) : fp32, rsqrt(add(cast(bn1.variance[i1]) : fp32, 1e-05)))
+//   yield bn1.factor[i1] = %bn1.factor
+//   analysis
+//     parallel [i1]  reduce []  tail []
+//     halo []  buffer reg depth 1  barrier none
 //
 // region conv1.X
 //   in  X           : fp16[N, 64, 56, 56]
@@ -44,17 +58,15 @@
 // region conv1
 //   in  conv1.X     : fp16[N, 56, 56, 64]
 //   in  conv1.W1    : fp16[64, 3, 3, 64]
-//   in  bn1.scale   : fp16[64]
-//   in  bn1.variance : fp16[64]
 //   in  bn1.mean    : fp16[64]
+//   in  bn1.factor  : fp32[64]
 //   in  bn1.shift   : fp16[64]
 //   out h           : fp16[N, 56, 56, 64]
 //   for i0: N, i2: 56, i3: 56, i1: 64
 //   from conv1 : Conv at 35:5
 //     %conv1         = reduce sum (k1: 3, k2: 3, k0: 64) : fp32 { mul(conv1.X[i0, i2 + k1 - 1, i3 + k2 - 1, k0] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, conv1.W1[i1, k1, k2, k0]) : fp32 }
 //   from bn1 : BatchNorm at 36:5
-//     %bn1.factor    = mul(cast(bn1.scale[i1]) : fp32, rsqrt(add(cast(bn1.variance[i1]) : fp32, 1e-05)))
-//     %bn1.scaled    = mul(sub(%conv1, broadcast_in_dim(cast(bn1.mean[i1]) : fp32, dims=[3])), broadcast_in_dim(%bn1.factor, dims=[3]))
+//     %bn1.scaled    = mul(sub(%conv1, broadcast_in_dim(cast(bn1.mean[i1]) : fp32, dims=[3])), broadcast_in_dim(bn1.factor[i1], dims=[3]))
 //     %bn1           = add(%bn1.scaled, broadcast_in_dim(cast(bn1.shift[i1]) : fp32, dims=[3]))
 //   from relu1 : Elementwise at 37:5
 //     %relu1         = relu(%bn1)
@@ -62,6 +74,18 @@
 //   analysis
 //     parallel [i0, i2, i3, i1]  reduce [k0, k1, k2]  tail [i0, i2, i3]
 //     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
+//
+// region bn2.factor
+//   in  bn2.scale   : fp16[64]
+//   in  bn2.variance : fp16[64]
+//   out bn2.factor  : fp32[64]
+//   for i1: 64
+//   from bn2 : BatchNorm at 39:5
+//     %bn2.factor    = mul(cast(bn2.scale[i1]) : fp32, rsqrt(add(cast(bn2.variance[i1]) : fp32, 1e-05)))
+//   yield bn2.factor[i1] = %bn2.factor
+//   analysis
+//     parallel [i1]  reduce []  tail []
+//     halo []  buffer reg depth 1  barrier none
 //
 // region conv2.W2
 //   in  W2          : fp16[64, 64, 3, 3]
@@ -76,9 +100,8 @@
 // region conv2
 //   in  h           : fp16[N, 56, 56, 64]
 //   in  conv2.W2    : fp16[64, 3, 3, 64]
-//   in  bn2.scale   : fp16[64]
-//   in  bn2.variance : fp16[64]
 //   in  bn2.mean    : fp16[64]
+//   in  bn2.factor  : fp32[64]
 //   in  bn2.shift   : fp16[64]
 //   in  X           : fp16[N, 64, 56, 56]
 //   out Y           : fp16[N, 64, 56, 56]
@@ -86,8 +109,7 @@
 //   from conv2 : Conv at 38:5
 //     %conv2         = reduce sum (k1: 3, k2: 3, k0: 64) : fp32 { mul(h[i0, i2 + k1 - 1, i3 + k2 - 1, k0] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, conv2.W2[i1, k1, k2, k0]) : fp32 }
 //   from bn2 : BatchNorm at 39:5
-//     %bn2.factor    = mul(cast(bn2.scale[i1]) : fp32, rsqrt(add(cast(bn2.variance[i1]) : fp32, 1e-05)))
-//     %bn2.scaled    = mul(sub(%conv2, broadcast_in_dim(cast(bn2.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(%bn2.factor, dims=[1]))
+//     %bn2.scaled    = mul(sub(%conv2, broadcast_in_dim(cast(bn2.mean[i1]) : fp32, dims=[1])), broadcast_in_dim(bn2.factor[i1], dims=[1]))
 //     %bn2           = add(%bn2.scaled, broadcast_in_dim(cast(bn2.shift[i1]) : fp32, dims=[1]))
 //   from add : Elementwise at 40:5
 //     %add           = add(%bn2, cast(X[i0, i1, i2, i3]) : fp32)
@@ -104,25 +126,31 @@
 //   tensor_map h.out.map = h as [3136*N, 64] box [64, 64] swizzle 128
 //   tensor_map a.map.2 = conv2.W2 as [64, 9, 64] box [64, 1, 64] swizzle 128
 //   tensor_map b.map.2 = h as windows [56, 56] from [-1, -1] step [1, 1] box [256, 1, 1, 64] swizzle 128
+//   launch bn1.factor as bn1_factor once : sm90 grid [1] block [128]
+//     tensors [bn1.scale, bn1.variance, bn1.factor]  symbols []
+//     flops 192  bytes 512
 //   launch conv1.X as conv1_X : sm90 grid [56*N] block [256]
 //     tensors [X, conv1.X]  symbols []
 //     flops 0  bytes 802816*N
 //   launch conv1.W1 as conv1_W1 once : sm90 grid [288] block [128]
 //     tensors [W1, conv1.W1]  symbols []
 //     flops 0  bytes 147456
-//   launch conv1 : sm90 grid [132] block [384] smem 198720 B early
-//     tensors [bn1.scale, bn1.variance, bn1.mean, bn1.shift]  maps [a.map, b.map, h.out.map]  symbols [N]
+//   launch conv1 : sm90 grid [132] block [384] smem 198208 B early
+//     tensors [bn1.mean, bn1.factor, bn1.shift]  maps [a.map, b.map, h.out.map]  symbols [N]
 //     assume 3136*N < 2147418112
 //     assume 12*N + floor((N + 3)/4) < 2147418112
-//     flops 232013824*N + 192  bytes 802816*N + 74240
+//     flops 232013824*N  bytes 802816*N + 74240
+//   launch bn2.factor as bn1_factor once : sm90 grid [1] block [128]
+//     tensors [bn2.scale, bn2.variance, bn2.factor]  symbols []
+//     flops 192  bytes 512
 //   launch conv2.W2 as conv1_W1 once : sm90 grid [288] block [128]
 //     tensors [W2, conv2.W2]  symbols []
 //     flops 0  bytes 147456
-//   launch conv2 : sm90 grid [132] block [256] smem 205904 B early
-//     tensors [bn2.scale, bn2.variance, bn2.mean, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
+//   launch conv2 : sm90 grid [132] block [256] smem 205648 B early
+//     tensors [bn2.mean, bn2.factor, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
 //     assume 3136*N < 2147418112
 //     assume 12*N + floor((N + 3)/4) < 2147418112
-//     flops 232214528*N + 192  bytes 1204224*N + 74240
+//     flops 232214528*N  bytes 1204224*N + 74240
 
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
@@ -265,6 +293,48 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+
+// launches bn1.factor, bn2.factor: in names of the first
+// region bn1.factor: bn1 : BatchNorm at 36:5
+// plan map flat: tile [1024], micro [8], threads [128]
+extern "C" __global__ void __launch_bounds__(128)
+bn1_factor(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance, float *__restrict__ bn1_factor)
+{
+  const int cta_x = (int)blockIdx.x;
+  const int thread_x = (int)threadIdx.x;
+  const int e = 128 * cta_x + thread_x;
+  if (e < 8) {
+    const int i1 = 8 * e;
+    float bn1_scale_v[8];
+    {
+      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&bn1_scale[i1];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        bn1_scale_v[v] = float_of_fp16(piece.x[v]);
+    }
+    float bn1_variance_v[8];
+    {
+      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&bn1_variance[i1];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        bn1_variance_v[v] = float_of_fp16(piece.x[v]);
+    }
+    float bn1_factor_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float bn1_factor_ = bn1_scale_v[v] * ((float)1 / square_root(bn1_variance_v[v] + 1e-05f));  // bn1 : BatchNorm at 36:5
+      bn1_factor_v[v] = bn1_factor_;
+    }
+    {
+      vector_of<float, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = bn1_factor_v[v];
+      *(vector_of<float, 8> *)&bn1_factor[i1] = piece;
+    }
+  }
+}
 
 // region conv1.X: conv1 : Conv at 35:5
 // plan map transposed: tile [4096], micro [16], threads [256]
@@ -326,7 +396,7 @@ conv1_W1(const fp16 *__restrict__ W1, fp16 *__restrict__ conv1_W1)
 // region conv1: conv1 : Conv at 35:5, bn1 : BatchNorm at 36:5, relu1 : Elementwise at 37:5
 // plan contraction warp_specialized: tile [256, 64, 64], stages 4
 extern "C" __global__ void __launch_bounds__(384, 1)
-conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance, const fp16 *__restrict__ bn1_mean, const fp16 *__restrict__ bn1_shift, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map h_out_map, int N)
+conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, const fp16 *__restrict__ bn1_shift, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map h_out_map, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
@@ -339,13 +409,12 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
   fp16 *const a = (fp16 *)smem;  // 4 x [256, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 131072);  // 4 x [64, 64], swizzled by 128 B
   fp16 *const h_out = (fp16 *)(smem + 163840);  // 4 x [64, 64], swizzled by 128 B
-  float (&bn1_scale_tile)[2][64] = *(float (*)[2][64])(smem + 196608);
-  float (&bn1_variance_tile1)[2][64] = *(float (*)[2][64])(smem + 197120);
-  float (&bn1_mean_tile2)[2][64] = *(float (*)[2][64])(smem + 197632);
-  float (&bn1_shift_tile3)[2][64] = *(float (*)[2][64])(smem + 198144);
-  unsigned long long *const full = (unsigned long long *)(smem + 198656);
+  float (&bn1_mean_tile)[2][64] = *(float (*)[2][64])(smem + 196608);
+  float (&bn1_factor_tile1)[2][64] = *(float (*)[2][64])(smem + 197120);
+  float (&bn1_shift_tile2)[2][64] = *(float (*)[2][64])(smem + 197632);
+  unsigned long long *const full = (unsigned long long *)(smem + 198144);
   mbarriers_init<4, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 198688);
+  unsigned long long *const empty = (unsigned long long *)(smem + 198176);
   mbarriers_init<4, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
@@ -385,28 +454,24 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
     const int part = 128 * warpgroup_index;
     int o_slot = 0;
     float acc[2][32];  // this thread's part of [128, 64]
-    // region conv1: %bn1.factor, %bn1.scaled, %bn1, %relu1, bn1_scale.tile, bn1_variance.tile1, bn1_mean.tile2, bn1_shift.tile3, h.out
+    // region conv1: %bn1.scaled, %bn1, %relu1, bn1_mean.tile, bn1_factor.tile1, bn1_shift.tile2, h.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const long long m0 = (long long)tm * 256;
       const int n0 = 64 * tn;
-      float bn1_scale_tile_early[1] = {};
+      float bn1_mean_tile_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn1_scale_tile_early[0] = float_of_fp16(bn1_scale[n0 + warpgroup_thread]);
+        bn1_mean_tile_early[0] = float_of_fp16(bn1_mean[n0 + warpgroup_thread]);
       }
-      float bn1_variance_tile1_early[1] = {};
+      float bn1_factor_tile1_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn1_variance_tile1_early[0] = float_of_fp16(bn1_variance[n0 + warpgroup_thread]);
+        bn1_factor_tile1_early[0] = bn1_factor[n0 + warpgroup_thread];
       }
-      float bn1_mean_tile2_early[1] = {};
+      float bn1_shift_tile2_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn1_mean_tile2_early[0] = float_of_fp16(bn1_mean[n0 + warpgroup_thread]);
-      }
-      float bn1_shift_tile3_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn1_shift_tile3_early[0] = float_of_fp16(bn1_shift[n0 + warpgroup_thread]);
+        bn1_shift_tile2_early[0] = float_of_fp16(bn1_shift[n0 + warpgroup_thread]);
       }
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
@@ -424,16 +489,13 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
         }
         if (k == 0) {
           if (warpgroup_thread < 64) {
-            bn1_scale_tile[warpgroup_index][warpgroup_thread] = bn1_scale_tile_early[0];
+            bn1_mean_tile[warpgroup_index][warpgroup_thread] = bn1_mean_tile_early[0];
           }
           if (warpgroup_thread < 64) {
-            bn1_variance_tile1[warpgroup_index][warpgroup_thread] = bn1_variance_tile1_early[0];
+            bn1_factor_tile1[warpgroup_index][warpgroup_thread] = bn1_factor_tile1_early[0];
           }
           if (warpgroup_thread < 64) {
-            bn1_mean_tile2[warpgroup_index][warpgroup_thread] = bn1_mean_tile2_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn1_shift_tile3[warpgroup_index][warpgroup_thread] = bn1_shift_tile3_early[0];
+            bn1_shift_tile2[warpgroup_index][warpgroup_thread] = bn1_shift_tile2_early[0];
           }
         }
         wgmma_wait<1>();
@@ -457,9 +519,8 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
           #pragma unroll
           for (int element_ = 0; element_ < 8; ++element_) {
             const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const float bn1_factor = bn1_scale_tile[warpgroup_index][n] * ((float)1 / square_root(bn1_variance_tile1[warpgroup_index][n] + 1e-05f));  // bn1 : BatchNorm at 36:5
-            const float bn1_scaled = (acc[i][element_ + 8 * piece] - bn1_mean_tile2[warpgroup_index][n]) * bn1_factor;  // bn1 : BatchNorm at 36:5
-            const float bn1 = bn1_scaled + bn1_shift_tile3[warpgroup_index][n];  // bn1 : BatchNorm at 36:5
+            const float bn1_scaled = (acc[i][element_ + 8 * piece] - bn1_mean_tile[warpgroup_index][n]) * bn1_factor_tile1[warpgroup_index][n];  // bn1 : BatchNorm at 36:5
+            const float bn1 = bn1_scaled + bn1_shift_tile2[warpgroup_index][n];  // bn1 : BatchNorm at 36:5
             const float relu1 = max_nan(bn1, (float)0);  // relu1 : Elementwise at 37:5
             h_out_piece[element_] = relu1;
           }
@@ -483,7 +544,7 @@ conv1(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance,
 // region conv2: conv2 : Conv at 38:5, bn2 : BatchNorm at 39:5, add : Elementwise at 40:5, relu2 : Elementwise at 41:5
 // plan contraction warp_specialized: tile [64, 256, 64], stages 5
 extern "C" __global__ void __launch_bounds__(256, 1)
-conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance, const fp16 *__restrict__ bn2_mean, const fp16 *__restrict__ bn2_shift, const fp16 *__restrict__ X, fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
+conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, const fp16 *__restrict__ bn2_shift, const fp16 *__restrict__ X, fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
 {
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
@@ -494,13 +555,12 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
   if (thread_x == 32) prefetch_map(&b_map);
   fp16 *const a = (fp16 *)smem;  // 5 x [64, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 40960);  // 5 x [256, 64], swizzled by 128 B
-  float *bn2_scale_tile = (float *)(smem + 204800);
-  float *bn2_variance_tile1 = (float *)(smem + 205056);
-  float *bn2_mean_tile2 = (float *)(smem + 205312);
-  float *bn2_shift_tile3 = (float *)(smem + 205568);
-  unsigned long long *const full = (unsigned long long *)(smem + 205824);
+  float *bn2_mean_tile = (float *)(smem + 204800);
+  float *bn2_factor_tile1 = (float *)(smem + 205056);
+  float *bn2_shift_tile2 = (float *)(smem + 205312);
+  unsigned long long *const full = (unsigned long long *)(smem + 205568);
   mbarriers_init<5, 8>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 205864);
+  unsigned long long *const empty = (unsigned long long *)(smem + 205608);
   mbarriers_init<5, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
@@ -535,28 +595,24 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
     unsigned int s_phase = 0;
     int s_previous = 4;
     float acc[128];  // this thread's part of [64, 256]
-    // region conv2: %bn2.factor, %bn2.scaled, %bn2, %add, %relu2, bn2_scale.tile, bn2_variance.tile1, bn2_mean.tile2, bn2_shift.tile3, Y
+    // region conv2: %bn2.scaled, %bn2, %add, %relu2, bn2_mean.tile, bn2_factor.tile1, bn2_shift.tile2, Y
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 64 * tm;
       const long long n0 = (long long)tn * 256;
-      float bn2_scale_tile_early[1] = {};
+      float bn2_mean_tile_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn2_scale_tile_early[0] = float_of_fp16(bn2_scale[m0 + warpgroup_thread]);
+        bn2_mean_tile_early[0] = float_of_fp16(bn2_mean[m0 + warpgroup_thread]);
       }
-      float bn2_variance_tile1_early[1] = {};
+      float bn2_factor_tile1_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn2_variance_tile1_early[0] = float_of_fp16(bn2_variance[m0 + warpgroup_thread]);
+        bn2_factor_tile1_early[0] = bn2_factor[m0 + warpgroup_thread];
       }
-      float bn2_mean_tile2_early[1] = {};
+      float bn2_shift_tile2_early[1] = {};
       if (warpgroup_thread < 64) {
-        bn2_mean_tile2_early[0] = float_of_fp16(bn2_mean[m0 + warpgroup_thread]);
-      }
-      float bn2_shift_tile3_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn2_shift_tile3_early[0] = float_of_fp16(bn2_shift[m0 + warpgroup_thread]);
+        bn2_shift_tile2_early[0] = float_of_fp16(bn2_shift[m0 + warpgroup_thread]);
       }
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
@@ -572,16 +628,13 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
         }
         if (k == 0) {
           if (warpgroup_thread < 64) {
-            bn2_scale_tile[warpgroup_thread] = bn2_scale_tile_early[0];
+            bn2_mean_tile[warpgroup_thread] = bn2_mean_tile_early[0];
           }
           if (warpgroup_thread < 64) {
-            bn2_variance_tile1[warpgroup_thread] = bn2_variance_tile1_early[0];
+            bn2_factor_tile1[warpgroup_thread] = bn2_factor_tile1_early[0];
           }
           if (warpgroup_thread < 64) {
-            bn2_mean_tile2[warpgroup_thread] = bn2_mean_tile2_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn2_shift_tile3[warpgroup_thread] = bn2_shift_tile3_early[0];
+            bn2_shift_tile2[warpgroup_thread] = bn2_shift_tile2_early[0];
           }
         }
         wgmma_wait<1>();
@@ -604,9 +657,8 @@ conv2(const fp16 *__restrict__ bn2_scale, const fp16 *__restrict__ bn2_variance,
             const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
             const int row = m0 + r;
             const long long col = n0 + 64 * j + n;
-            const float bn2_factor = bn2_scale_tile[r] * ((float)1 / square_root(bn2_variance_tile1[r] + 1e-05f));  // bn2 : BatchNorm at 39:5
-            const float bn2_scaled = (acc[element_ + 32 * j + 8 * piece] - bn2_mean_tile2[r]) * bn2_factor;  // bn2 : BatchNorm at 39:5
-            const float bn2 = bn2_scaled + bn2_shift_tile3[r];  // bn2 : BatchNorm at 39:5
+            const float bn2_scaled = (acc[element_ + 32 * j + 8 * piece] - bn2_mean_tile[r]) * bn2_factor_tile1[r];  // bn2 : BatchNorm at 39:5
+            const float bn2 = bn2_scaled + bn2_shift_tile2[r];  // bn2 : BatchNorm at 39:5
             const float add = bn2 + (col < (long long)N * 3136 ? float_of_fp16(X[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)]) : 0.0f);  // add : Elementwise at 40:5
             const float relu2 = max_nan(add, (float)0);  // relu2 : Elementwise at 41:5
             if (col < (long long)N * 3136) {

@@ -51,13 +51,14 @@ def numbered_name(base: str, taken: Container[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a rewrite of one region may ask: the names that are taken, the microseconds of a region's best plan
-    (infinite without one), the symbols' values of the first shape set, and the microseconds that a region takes at the
-    least in so many launches."""
+    (infinite without one), the symbols' values of the first shape set, the microseconds that a region takes at the
+    least in so many launches, and the constants of the model."""
 
     names: Names
     time_of: Callable[[Region], float]
     sizes: Mapping[str, int]
     least_of: Callable[[Region, int], float] = lambda region, launches: 0.0
+    constants: frozenset[str] = frozenset()
 
 
 @dataclass

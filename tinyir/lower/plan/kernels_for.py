@@ -10,6 +10,7 @@ from itertools import groupby
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
+from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
@@ -23,6 +24,7 @@ from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
 from ...kernels.alternatives.turn_buffers import Turned, turn_buffers
 from ...kernels.alternatives.turn_constants import turn_constants
+from ...kernels.alternatives.work_once import work_once
 from ...kernels.attention import streaming_of
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
@@ -34,6 +36,7 @@ from .planner import Planner
 MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
 Rewrite = Callable[[region.Region, Surroundings], tuple[region.Region, ...]]
 REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, in this order; by the remark that says so
+    "R3482": work_once,
     "R3467": split_siblings,
     "R3468": part_region,
     "R3471": fold_in_steps,
@@ -212,7 +215,8 @@ def parts_by(
         must_stay = one.must_fuse and rewrite is not split_siblings  # which may be one launch all the same
         return bool(must_stay) or one.name in joined or one.name in joined.values() or one.name in kept
 
-    surroundings = Surroundings(names, lambda one: planner.us(module, one), sizes, least_of)
+    constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
+    surroundings = Surroundings(names, lambda one: planner.us(module, one), sizes, least_of, constants)
     for one in module.program.regions:
         found[one.name] = (one,) if is_kept(one) else planner.parts_of(module, one, rewrite, surroundings)
         names.taken_by(found[one.name])

@@ -38,6 +38,12 @@ BLOCKS = (nodes.For, nodes.If, nodes.Each, nodes.Role)
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """The statement of a step whose steps each have one thread, with waits of its own: any goes on while another
+    waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A statement and what it holds; the shared memory and the matrices in registers that its threads read and write.
     What an engine reads and writes is not among these. `is_alike`: each turn of this loop does what its first does."""
@@ -61,7 +67,7 @@ def steps_of(kernel: Kernel) -> tuple[Step, ...]:
     while new:
         new = {n for name in new for e in made.get(name, ()) for n in e.names()} - needed
         needed |= new
-    return tuple(_kept(kernel.body, arrays, frozenset(needed)))
+    return _apart(_kept(kernel.body, arrays, frozenset(needed)))
 
 
 def inside(steps: Iterable[Step]) -> Iterator[Step]:
@@ -72,23 +78,20 @@ def inside(steps: Iterable[Step]) -> Iterator[Step]:
         yield from inside(step.otherwise)
 
 
-def threads_apart(steps: tuple[Step, ...]) -> Iterator[tuple[Step, ...]]:
-    """The steps in runs: several that come one after another, each with a wait for a thread of its own, which goes on
-    while another waits; any other step alone."""
+def _apart(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps, those as one that come one after another and of which each is for a thread of its own."""
+    found: list[Step] = []
     several: list[Step] = []
-    threads: set[tuple[Expr, Expr]] = set()
-    for step in steps:
-        thread = _thread_of(step)
-        if several and (thread is None or thread in threads):
-            yield tuple(several)
-            several, threads = [], set()
-        if thread is None:
-            yield (step,)
-        else:
+    for step in (*steps, None):
+        thread = step and _thread_of(step)
+        if several and (not thread or any(thread == _thread_of(other) for other in several)):
+            found.append(Step(Apart(), tuple(several)) if len(several) > 1 else several[0])
+            several = []
+        if thread:
             several.append(step)
-            threads.add(thread)
-    if several:
-        yield tuple(several)
+        elif step:
+            found.append(step)
+    return tuple(found)
 
 
 def _thread_of(step: Step) -> tuple[Expr, Expr] | None:
@@ -104,7 +107,7 @@ def _thread_of(step: Step) -> tuple[Expr, Expr] | None:
 def _kept(body: Iterable[Statement], arrays: Mapping[str, Any], needed: frozenset[str]) -> Iterator[Step]:
     for s in body:
         if isinstance(s, BLOCKS):
-            inner, otherwise = (tuple(_kept(part, arrays, needed)) for part in (s.body, getattr(s, "otherwise", ())))
+            inner, otherwise = (_apart(_kept(part, arrays, needed)) for part in (s.body, getattr(s, "otherwise", ())))
             if inner or otherwise:
                 yield from _block(s, inner, otherwise)
             continue
@@ -208,4 +211,4 @@ def _is_alike(loop: nodes.For, body: tuple[Step, ...]) -> bool:
     return not any(changing & set(e.names()) for e in _asked_in(body))
 
 
-__all__ = ["BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of", "threads_apart"]
+__all__ = ["Apart", "BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of"]

@@ -19,7 +19,7 @@ from .clocks import Meeting, Party
 from .integers import holds, places, value
 from .memory import Access, Cell, Here
 from .registers import Key, Registers
-from .steps import ORDERING, Step, inside, threads_apart
+from .steps import ORDERING, Apart, Step, inside
 
 WARPGROUP = 128
 MOST_STEPS = 2500  # of all parties together; what comes after them is not looked at
@@ -49,17 +49,28 @@ class Threads:
 
     def block(self, steps: tuple[Step, ...], at: At = None) -> Iterator[Wish]:
         """Goes through steps, and stops wherever it waits. Raises Unknown behind the last step of a run."""
-        for several in threads_apart(steps):
-            if len(several) > 1:
-                yield from self._apart(several, at)
-            else:
-                yield from self._one_by_one(several, at)
+        run = self.run
+        for step in steps:
+            run.steps += 1
+            if run.steps > MOST_STEPS:
+                raise Unknown
+            s = step.statement
+            here = Here(run.kernel.name, s, self.party, None if at is None else _only(at))
+            if step.reads or step.writes:
+                self._touch(here, step, at)
+            go = _GO.get(type(s))
+            if go is not None:
+                yield from go(self, s, step, at, here)
+                continue
+            act = _ACT.get(type(s))
+            if act is not None:
+                act(self, s, here)
 
-    def _apart(self, several: tuple[Step, ...], at: At) -> Iterator[Wish]:
+    def _apart(self, s: Apart, step: Step, at: At, here: Here) -> Iterator[Wish]:
         """Goes through steps each of which one thread has for itself: any goes on while another waits. None learns here
         what another does."""
-        forks = [self._fork() for _ in several]
-        walks = [fork.block((step,), at) for fork, step in zip(forks, several)]
+        forks = [self._fork() for _ in step.body]
+        walks = [fork.block((alone,), at) for fork, alone in zip(forks, step.body)]
         waiting: dict[int, Wish | None] = dict.fromkeys(range(len(walks)))
         while waiting:
             ready = [number for number, wish in waiting.items() if wish is None or wish[2]()]
@@ -83,24 +94,6 @@ class Threads:
         fork.names, fork.rings, fork.came = dict(self.names), dict(self.rings), dict(self.came)
         fork.registers, fork.products, fork.stores = Registers(), deque(), []
         return fork
-
-    def _one_by_one(self, steps: tuple[Step, ...], at: At) -> Iterator[Wish]:
-        run = self.run
-        for step in steps:
-            run.steps += 1
-            if run.steps > MOST_STEPS:
-                raise Unknown
-            s = step.statement
-            here = Here(run.kernel.name, s, self.party, None if at is None else _only(at))
-            if step.reads or step.writes:
-                self._touch(here, step, at)
-            go = _GO.get(type(s))
-            if go is not None:
-                yield from go(self, s, step, at, here)
-                continue
-            act = _ACT.get(type(s))
-            if act is not None:
-                act(self, s, here)
 
     def whole(self) -> Iterator[Wish]:
         """Goes through the kernel."""
@@ -368,6 +361,7 @@ def _and(chosen: Any, at: At) -> Any:
 
 
 _GO: dict[type, Any] = {
+    Apart: Threads._apart,
     nodes.For: Threads._for,
     nodes.If: Threads._if,
     nodes.Each: Threads._each,
