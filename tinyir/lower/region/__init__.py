@@ -25,6 +25,7 @@ from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
 from .normalise import PASSES, why_several
 from .program import assemble
+from .sink_values import sink_values
 from .stream import stream_rows
 from .turn_keys import turn_keys
 from .untangle import untangle
@@ -175,6 +176,7 @@ def _cut(
     found = Partition(graph)
     refused = join_demanded(found, first)
     found.run()
+    sink_values(found)
     streams = stream_rows(found, apart)
     joined = {*streams, *streams.values()}
     join_siblings(found, joined)

@@ -148,6 +148,23 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
     return total
 
 
+def only_widens(producer: Cluster, consumer: Cluster, graph: Graph) -> bool:
+    """True for what takes more bytes than the one result of a product that it is made of, and no longer than its load:
+    to hand it on would take more memory."""
+    sources = tuple(consumer.sources)
+    if not producer.heavy() or len(sources) != 1:
+        return False
+    of = graph.types[sources[0]]
+    return all(
+        node.kind == "elementwise"
+        and node.value.op in FREE_OPS
+        and _elements(graph.types[name].shape) == _elements(of.shape)
+        and graph.types[name].dtype.bytes > of.dtype.bytes
+        and not graph.results_of(name)
+        for name, node in consumer.members.items()
+    )
+
+
 def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
     """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a
     factor of it only casts, so that what a contraction multiplies is read as it lies."""

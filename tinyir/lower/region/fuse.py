@@ -24,7 +24,7 @@ from ...ir.ops import OPS
 from ...ir.scope import Scope
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
-from .cluster import MOST_VALUES, Cluster, is_free, joined, reads_between, start_of
+from .cluster import MOST_VALUES, Cluster, is_free, joined, only_widens, reads_between, start_of
 from .compute_at_reads import compute_at_reads
 from .graph import Graph, is_exponential, point_map, targets
 from .normalise import holding_fault
@@ -44,7 +44,8 @@ class Verdict:
     no elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
     again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
     out and back in), no point (an output lacks an axis that may be of size 0), points (no result lies along all axes of
-    both, so that one kernel would visit more points than it has results), few rows (too few to fill a card), cost
+    both, so that one kernel would visit more points than it has results), sunk (another kernel alone reads it,
+    which computes it), few rows (too few to fill a card), cost
     (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it
     is there for others, and the prologue of a contraction reads it there), size (the kernel would compute more than
     MOST_VALUES values, or a thread fold too much at once), family (no family of kernels holds both)."""
@@ -84,6 +85,7 @@ class Partition:
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self.demanded: set[str] = set()  # values that must share a kernel, whatever that costs
         self.attentions: dict[str, str] = {}  # filled by stream_rows
+        self.waiting: set[str] | None = set()  # values that wait for a reader to compute them; None: wait no more
 
     def _drop_copied(self) -> None:
         """A value that all its readers compute for themselves needs no cluster of its own."""
@@ -120,8 +122,11 @@ class Partition:
         return max(map(self.order.__getitem__, cluster.computed()))
 
     def run(self) -> Partition:
-        """Join what may and should be joined."""
+        """Join what may and should be joined; last what waited for a reader that would compute it."""
         for name in self.graph.nodes:
+            self._join_into(name)
+        waiting, self.waiting = sorted(self.waiting or (), key=self.order.__getitem__), None
+        for name in waiting:
             self._join_into(name)
         return self
 
@@ -170,7 +175,7 @@ class Partition:
         found: Cluster | str = "size"
         if len(producer.members) + len(consumer.members) <= MOST_VALUES:
             found = joined(producer, consumer, self.graph, self.order)
-        rule = found if isinstance(found, str) else self._fault(producer, consumer, found, is_demanded)
+        rule = found if isinstance(found, str) else self.fault(producer, consumer, found, is_demanded)
         kind = self._kind(producer, consumer)
         if rule in ("other point", "axes"):
             copied = compute_at_reads(producer, consumer, self.graph, self.points, is_demanded)
@@ -324,12 +329,15 @@ class Partition:
             return "epilogue" if not consumer.folds else "sibling" if producer.heavy() and consumer.heavy() else "rows"
         return "prologue" if consumer.folds else "same point"
 
-    def _fault(self, producer: Cluster, consumer: Cluster, found: Cluster, is_demanded: bool) -> str:
+    def fault(self, producer: Cluster, consumer: Cluster, found: Cluster, is_demanded: bool = False) -> str:
         """Why the joined cluster is not to be; empty when it is. What `is_demanded` may cost anything."""
         if producer.is_memory or consumer.is_memory:
             return "memory"
         if not producer.folds and self._is_operand(producer, consumer):
             return "operand"
+        if self.waiting is not None and not is_demanded and only_widens(producer, consumer, self.graph):
+            self.waiting |= consumer.members.keys()
+            return "wider"
         return (
             self.family_fault(found)
             or self.cycle(producer, consumer)
