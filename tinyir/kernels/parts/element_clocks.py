@@ -92,7 +92,7 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
 
 
 def _apart(plan: Plan, region: Region) -> int:
-    """Reads whose place a map works out for each element of a vector, since they do not lie as its run does."""
+    """Reads whose place a map works out for each element of a vector, since they are not contiguous as its run is."""
     axes = {name for item in plan.vectorize if len(item.axes) > 1 for name in item.axes}
     return sum(
         bool(axes & set(axes_of(n))) and not axes <= axes_of(n)

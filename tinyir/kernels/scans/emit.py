@@ -11,7 +11,7 @@
             the values at this point, and the stores
     scan_thread    a thread a row, element after element
 
-Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
+Neighbours that are known to be side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
 its end; of scans that need one another each is done before the next is begun.
 """
 
