@@ -16,8 +16,8 @@ The block ends at the first line that is not a comment. Plans and kernels are go
 order; those of the same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for
 r.2` runs where r.2 does, `for r.2 once`, or `once` alone of a region of its own, before the first run alone: what it
 writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch
-before it drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers), its
-tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
+before it drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers),
+its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
 Buffers of the program that are not deferred, and those listed here, are allocated for the run. A launch is allowed
 where its `assume` guards hold, and every size is at most `intervals.LARGEST_SIZE`.
 """
