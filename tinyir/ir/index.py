@@ -1,5 +1,5 @@
-"""IndexBook: where each element comes from. The tiny text as written, and a `book` with an entry a value (seed 001
-section 4).
+"""IndexBook: where each element comes from. The tiny text as written, and a `book` with an entry for each value
+(seed 001 section 4).
 
     book
       %gemm.ax       [i0: M, i1: N broadcast, i2: K]

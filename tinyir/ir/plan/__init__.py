@@ -67,7 +67,7 @@ GRAMMAR = Grammar("plan", "plan_text")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A plan text: the region module, and a plan a kernel in the order of the program."""
+    """A plan text: the region module, and a plan for each kernel in the order of the program."""
 
     program: region_text.Module
     plans: tuple[Plan, ...]

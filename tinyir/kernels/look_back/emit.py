@@ -158,7 +158,7 @@ def _fits(total: Expr) -> tuple[Statement, ...]:
 
 @dataclass
 class _Writer:
-    """Writes the kernel: `turns` vectors of a run a thread and tile."""
+    """Writes the kernel: `turns` vectors of a run for each thread and tile."""
 
     plan: Plan
     region: Region

@@ -41,7 +41,7 @@ class Verdict:
 
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what
     is not: other point (the reader wants other elements), operand (a contraction reads what it multiplies, and what is
-    elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
+    not elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
     again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
     out and back in), no point (an output lacks an axis that may be of size 0), points (no result has all axes of
     both, so that one kernel would visit more points than it has results), few rows (too few to fill a card), cost
