@@ -5,7 +5,7 @@
 
 `compile` gives a `Compiled` or raises `Refused`; `program.save(path)` keeps it, and `load(path)` starts it again. The
 rooms, in the order a model walks through them: `front` reads a model, `lower` carries it from one language to the next,
-`runtime` runs the result. What each language is stands in `ir`; what every room shares stands in `kit`.
+`runtime` runs the result. `ir` says what each language is; what every room shares is in `kit`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -30,8 +30,8 @@ Arch = Literal["sm80", "sm90"]
 class Compiled:
     """A program that is called with arrays and gives its outputs by name.
 
-    NumPy arrays go in and come out, and whatever NumPy or DLPack reads on the host may stand for one. Where an input
-    lies on the GPU (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and
+    NumPy arrays go in and come out, and whatever NumPy or DLPack reads on the host may be given. Where an input
+    is on the GPU (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and
     nothing is copied. `text` is the CUDA with its manifest: what tiny-run takes. Close it, or use it in a `with`, to
     give the device's memory back early.
 
@@ -66,7 +66,7 @@ class Compiled:
         return self._session.where
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Result]:
-        """The outputs by name: NumPy arrays, or `GpuArray` where an input lies on the GPU. Arrays without a name are
+        """The outputs by name: NumPy arrays, or `GpuArray` where an input is on the GPU. Arrays without a name are
         the inputs in their order. Raises TypeError for too many arrays or a name given twice, Refused with every other
         fault (E1701 to E1707, E1732, E17xx)."""
         names = [t.name for t in self._session.inputs]
@@ -80,7 +80,7 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the program in a file, which `load` starts without compiling: its CUDA text, the cubins of the GPU that
-        it runs on (without a GPU none), and the arrays that were given as `params`. Weights that lie in files are not
+        it runs on (without a GPU none), and the arrays that were given as `params`. Weights that are in files are not
         copied: `load` looks for them where they are, seen from the saved file, or where it is told. Raises Refused
         (E1742 the file cannot be written)."""
         arch, cubins = self._session.cubins
@@ -128,7 +128,7 @@ def compile(
     compiled at a time for the GPU (default: one a core); what was compiled before comes from the cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
-    names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is no model.
+    names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is not a model.
 
     >>> import numpy, tinyir
     >>> model = {

@@ -49,7 +49,7 @@ LAYOUTS = ("NN", "NT", "TN", "TT")
 
 
 def name_of(plan: Plan) -> str:
-    """A plan in a word: tile, stages, elements of a copy along each axis, operands that are padded in front."""
+    """A plan in a word: tile, stages, elements of a copy along each axis, operands that are padded before."""
     widths = ",".join(f"{v.axis}:{v.width}" for v in plan.vectorize) or "1"
     padded = "".join(f" {item.tensor} padded" for item in plan.layout if plan.is_padded(item.tensor))
     return f"{'x'.join(map(str, plan.tile))} stages {plan.stages} widths {widths}{padded}"

@@ -11,8 +11,8 @@ from tinyir.target.device import device_titled
 
 
 def card_here() -> str | None:
-    """The name of the GPU at hand where its figures are known (the variable BENCH_CARD instead, to compile for one that
-    is elsewhere), else None: the usual card of the generation."""
+    """The name of this machine's GPU where its figures are known (the variable BENCH_CARD instead, to compile for one
+    that is elsewhere), else None: the usual card of the generation."""
     found = find_gpu()
     return os.environ.get("BENCH_CARD") or (device_titled(found[0]) if found else None)
 

@@ -10,7 +10,7 @@ launch's share of the time is what is printed: one launch alone between two even
 nothing on an H200).
 
 Each layer's result goes into the next. Weights are scaled so that the results keep their size; the last result's error
-against fp64 must be no more than 5 % larger than the library's. Medians in microseconds over so many places in memory
+against fp64 must be no more than 5 % larger than the library's. Medians in microseconds over several places in memory
 (`--allocations`), in turns.
 """
 

@@ -8,11 +8,11 @@ batches, channels first and last.
 `last`: images in and out have their channels innermost; `first`: they are called, and returned, as models say. Weights
 are constants of the model. Rivals, in the same run and in turns with ours: torch's conv2d with its bias, the residual
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
-lie as ours do, for `first` also on images that lie channels last already, whose result stays so; with `--compile 120`
-what torch.compile makes of the same call, until that many seconds have passed. `--whole`: every layer of the network.
-Operands are random normal; the largest error, in units of the result's largest number, must be no more than twice
-torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in
-microseconds. A case that fails is told, and the others are measured all the same.
+are laid out as ours, for `first` also on images that are channels last already, whose result stays so; with `--compile
+120` what torch.compile makes of the same call, until that many seconds have passed. `--whole`: every layer of the
+network. Operands are random normal; the largest error, in units of the result's largest number, must be no more than
+twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache.
+Medians in microseconds. A case that fails is told, and the others are measured all the same.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Case:
         return 2 * self.batch * self.made * self.out**2 * self.channels // self.groups * self.window**2
 
     def image(self, channels: int, size: int) -> list[int]:
-        """The shape of a batch of images as they lie."""
+        """The shape of a batch of images in its layout."""
         return [self.batch, size, size, channels] if self.layout == LAST else [self.batch, channels, size, size]
 
     def __str__(self) -> str:

@@ -43,9 +43,9 @@ MB = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Q [batch, heads, queries, DEPTH], K and V with `kv` heads of `length` rows. With `room` the cache has so many
-    rows, and the length of each sequence is an input; with `page` it lies in pages of so many rows as well, in an order
-    drawn by lot. `parts` and `columns` are those of the plan, 0 what the cost model chooses."""
+    """Q [batch, heads, queries, DEPTH], K and V with `kv` heads of `length` rows. With `room` the cache has this number
+    of rows, and the length of each sequence is an input; with `page` it is in pages with this number of rows as well,
+    in an order drawn by lot. `parts` and `columns` are those of the plan, 0 what the cost model chooses."""
 
     batch: int
     heads: int
@@ -161,7 +161,7 @@ def emitted(case: Case) -> str | None:
 
 
 def _forced(case: Case, module: Any) -> Any:
-    """The module planned with so many chunks, and blocks of so many columns; None where no such plan fits."""
+    """The module planned with this number of chunks, and blocks of this width; None where no such plan fits."""
     from tinyir.ir import plan
     from tinyir.kernels.alternatives.parts import Names
     from tinyir.kernels.alternatives.split_columns import split_columns

@@ -5,9 +5,9 @@
 
 `fp32` is multiplied by three products of TF32, beside torch.matmul in plain fp32; `tf32` by one, beside torch.matmul
 where TF32 is allowed; fp8 beside torch's scaled product without fast accumulation, which takes A in rows and B in
-columns and gets copies where they lie otherwise, both rounded to bf16; fp16 and bf16 beside torch.matmul. Each timed
-product is run in every form that has a plan, the best of each: `wgmma`, `wgmma, two sums` (fp8 whose sums are held in
-turn) and `mma.sync`; the model's time stands beside each, so that one run says which form is faster and how far the
+columns and gets copies where they are laid out otherwise, both rounded to bf16; fp16 and bf16 beside torch.matmul. Each
+timed product is run in every form that has a plan, the best of each: `wgmma`, `wgmma, two sums` (fp8 whose sums are
+held in turn) and `mma.sync`; the model's time is beside each, so that one run says which form is faster and how far the
 model is off. Operands are random normal, times are medians in microseconds from a cold L2 cache, in turns. Then as many
 random shapes, of which errors alone are compared. An error (root mean square over the result's) above 1.01 times
 cuBLAS's is printed with `!`, and the exit code is 1.
@@ -90,7 +90,7 @@ def emitted(kind: str, layout: str, shape: tuple[int, int, int]) -> str:
 
 
 def operands(kind: str, layout: str, shape: tuple[int, int, int]) -> tuple[Any, Any, Any, Any]:
-    """A and B as they lie in memory, and as [M, K] and [K, N]."""
+    """A and B as they are in memory, and as [M, K] and [K, N]."""
     import torch
 
     rows, columns, depth = shape

@@ -10,7 +10,7 @@ epilogue (torch's `_addmm_activation`), cuBLAS with nothing fused (`torch.matmul
 torch.compile makes of `relu(a @ b + bias)` with max-autotune. Operands are random normal; the error against fp64 must
 be no larger than cublasLt's.
 
-`--allocations 7`: medians over so many places in memory, which matter where an operand is fetched once. `--plain`: the
+`--allocations 7`: medians over several places in memory, which matter where an operand is fetched once. `--plain`: the
 chosen plan of the product alone too, beside cuBLAS with nothing fused on either side.
 
 Everything runs as a CUDA graph. Before every run a buffer of four times the L2 cache is written and another one read,
@@ -69,7 +69,7 @@ FAMILIES: dict[str, list[Shape]] = {
 
 
 def plans_for(case: tuple[str, Shape], most: int, is_fused: bool = True) -> list[tuple[str, str, float]]:
-    """Plans worth measuring in a case, at most so many, each as its line in the table of candidates, its CUDA text,
+    """Plans worth measuring in a case, at most this number, each as its line in the table of candidates, its CUDA text,
     compiled into the cache, and the model's microseconds; the chosen one first."""
     from tinyir.front import read
     from tinyir.ir import manifest, plan
@@ -153,7 +153,7 @@ def measure_over(
     with_compiler: bool,
     allocations: int,
 ) -> dict[str, Any]:
-    """The row of a case whose operands lie at so many places, of each time the median: where they lie is worth several
+    """The row of a case whose operands are put at several places, of each time the median: the place is worth several
     per cent to all who fetch them once."""
     import torch
 

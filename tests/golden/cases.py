@@ -1,7 +1,7 @@
 """Golden cases: drop in `NAME.case` and it is a test.
 
 Its first lines, `# $ command`, are what is run, with bin/ on the path; the rest of the file is the command's stdin.
-Beside it stand NAME.out, NAME.err and NAME.code: what it printed and how it ended. An empty stream and the exit code 0
+Beside it are NAME.out, NAME.err and NAME.code: what it printed and how it ended. An empty stream and the exit code 0
 have no file. `make bless` writes them; `git diff` is the review.
 """
 

@@ -55,7 +55,7 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
         module = lower_to(stage, module, "sm90")
     planned = to_plan.lower(module, "sm90")
     (one,) = (p for p in planned.plans if len(p.regions) == 2)
-    if number % 2:  # sm80's form, on the card at hand
+    if number % 2:  # sm80's form, on this card
         found = to_plan.candidates(module, module.program.region(one.regions[0]), "sm90")
         kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
         other = kept[number // 2 % len(kept)] if kept else one

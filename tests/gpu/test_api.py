@@ -1,4 +1,4 @@
-"""`tinyir.compile` on a GPU: arrays of the host, and arrays that lie there already."""
+"""`tinyir.compile` on a GPU: arrays of the host, and arrays that are there already."""
 
 from __future__ import annotations
 

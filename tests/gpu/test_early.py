@@ -1,5 +1,5 @@
 """Launches that start early, on a GPU of compute capability 9.0: the numbers are those of launches one by one, however
-often, with whatever in front."""
+often, whatever comes before."""
 
 from __future__ import annotations
 

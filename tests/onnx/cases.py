@@ -152,7 +152,7 @@ def _case(
     reference = models.get(base, model)
     op, domain = _tested(base, reference)
     names = [v.name for v in model.graph.input]
-    if len(inputs) > len(names):  # a None may stand for an operand that is absent
+    if len(inputs) > len(names):  # a None may mean an operand that is absent
         inputs = [x for x in inputs if x is not None]
     given = dict(zip(names, inputs))
     parameters = set()

@@ -66,7 +66,7 @@ def imports_of(file: Path) -> list[tuple[str, bool]]:
 @pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
 def test_a_room_imports_only_its_neighbours(file: Path) -> None:
     parts = file.relative_to(PACKAGE).parts
-    room = parts[0] if len(parts) > 1 else file.stem  # what stands beside the rooms has a row of its own
+    room = parts[0] if len(parts) > 1 else file.stem  # what is beside the rooms has a row of its own
     faults = []
     for name, _ in imports_of(file):
         words = name.split(".")
@@ -166,7 +166,7 @@ def test_what_is_imported_of_the_repository_is_there(file: Path) -> None:
 
 
 def test_modules_import_one_another_in_one_direction() -> None:
-    """No circle of imports, not even of lazy ones; the package's own `__init__` stands above all and is left out."""
+    """No circle of imports, not even of lazy ones; the package's own `__init__` is above all and is left out."""
     known = {
         ".".join(f.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): f
         for f in modules()

@@ -1,4 +1,4 @@
-"""What the documents show is what the code prints: a marked block stands, as it is, in the committed text that its mark
+"""What the documents show is what the code prints: a marked block is a part of the committed text that its mark
 names."""
 
 from __future__ import annotations

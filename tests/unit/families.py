@@ -73,7 +73,7 @@ def spread(wide: float) -> Callable[[plan.Module, Mapping[str, int], int], Array
 
 def of_rows(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
     """Normal numbers, near one another for the first sizes and far apart for the next, where a row's largest element is
-    in front of its whole vectors or behind them."""
+    before its whole vectors or behind them."""
     made = spread(1 if seed == 0 else 300)(module, sizes, seed)
     length = made["X"].shape[1]
     for number, column in enumerate((0, -1, length // 2) if seed else (), 1):
@@ -163,7 +163,7 @@ SAMPLE_SIZES = {
 
 
 def _sample(path: Path) -> Family:
-    """Of the second inputs whole numbers lie outside their tables, and a softmax overflows without any of its
+    """Of the second inputs whole numbers are outside their tables, and a softmax overflows without any of its
     maxima."""
     text = path.read_text(encoding="utf-8")
     second = sample_arrays(text, SAMPLE_SIZES.get(path.stem, {}))

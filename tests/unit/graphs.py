@@ -65,7 +65,7 @@ class Graph:
         return Tensor(name, self.types[name])
 
     def add(self, op: str, operands: list[str], shape: Any = None, /, **attrs: Any) -> str:
-        """Append a value; its name. A movement or op that does not apply is left out, and its first operand stands for
+        """Append a value; its name. A movement or op that does not apply is left out, and its first operand replaces
         it."""
         stated = TensorType(attrs.pop("as_", FP32), tuple(map(Expr.of, shape))) if shape is not None else None
         schema = OPS[op].attrs or {}
@@ -250,7 +250,7 @@ class Graph:
             self.add("EXPAND", [made], [Expr.of(2) if a == at and d == 1 else d for a, d in enumerate(shape)])
 
     def table(self, name: str, axis: int) -> None:
-        """A row of a table, at places that are computed, some of them outside; no two libraries' TANH or EXP2 lie on
+        """A row of a table, at places that are computed, some of them outside; no two libraries' TANH or EXP2 land on
         two sides of such a place."""
         shape = list(self.types[name].shape)
         scale, past = (self.add("EXPAND", [self.add("CONST", [], [], value=value)], shape) for value in (2.0, 0.3183))

@@ -63,7 +63,7 @@ def _changed(pattern: str, *replacements: str | Callable[[re.Match[str]], str]) 
 
 
 def _subscripts(line: str) -> Iterator[tuple[int, int]]:
-    """Where what stands in brackets begins and ends, of an element that is read or written."""
+    """Where what is in brackets begins and ends, of an element that is read or written."""
     for start in (m.end() for m in re.finditer(r"(?<=\w)\[|(?<=\])\[", line)):
         depth, end = 1, start
         while end < len(line) and depth:
@@ -157,7 +157,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def _head_of(lines: list[str], number: int) -> int:
-    """Where the body of the kernel begins in which a line stands; 1 before all of them."""
+    """Where the body of the kernel begins that a line is in; 1 before all of them."""
     return max((n for n in range(number) if lines[n] == "{"), default=1)
 
 
@@ -194,7 +194,7 @@ def _is_last_wait(lines: list[str], number: int, rule: str) -> bool:
 
 
 def _is_turn_behind_a_guard(lines: list[str], number: int, rule: str) -> bool:
-    """One turn more over a row in registers: what it would take lies behind the row's end, which a guard asks for."""
+    """One turn more over a row in registers: what it would take is behind the row's end, which a guard asks for."""
     is_turns = re.search(r"for \(int ([uv]) = 0; \1 < \d+; \+\+\1\)", lines[number]) is not None
     return (
         rule == "bound off by one"
@@ -204,7 +204,7 @@ def _is_turn_behind_a_guard(lines: list[str], number: int, rule: str) -> bool:
 
 
 def _is_of_a_long_row(lines: list[str], number: int, rule: str) -> bool:
-    """`thread_x <= left`: a row of a known length is no shorter than what stands in front of its first whole vector."""
+    """`thread_x <= left`: a row of a known length is not shorter than what comes before its first whole vector."""
     return rule == "guard removed" and re.search(r"thread_x <= left && left < \d+\)", lines[number]) is not None
 
 

@@ -31,7 +31,7 @@ SINGLE, HALF = (
 
 def agree(seeds: Sequence[int]) -> None:
     """The programs of these seeds hold at each stage and give what playback gives. Sums are in another order there, and
-    TANH and EXP2 another library's: a value that lies between two of fp16 may be rounded to the other one."""
+    TANH and EXP2 another library's: a value that is between two of fp16 may be rounded to the other one."""
     module, arrays = random_graphs(seeds)
     wanted, given = play_tiny.play(module, arrays), module
     for stage in STAGES[1:]:

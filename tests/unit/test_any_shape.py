@@ -49,7 +49,7 @@ def of_few_rows(
     shape: tuple[int, ...] = (),
     **kind: str,
 ) -> plan.Module:
-    """The product with its columns in place of a matrix product's rows, a tile a CTA."""
+    """The product with its columns in place of a matrix product's rows, one tile for each CTA."""
     module = sized(layout, sizes, **kind)
     return plan.Module(
         module,

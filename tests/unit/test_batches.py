@@ -1,4 +1,4 @@
-"""Batches however they lie: apart in memory, in one operand alone, between the sides of a tile; all on tensor cores."""
+"""Batches in any layout: apart in memory, in one operand alone, between the sides of a tile; all on tensor cores."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_grammar_tables_are_made_again(folder: Path, how: str) -> None:
 
 
 def test_a_forged_table_is_none(folder: Path) -> None:
-    """One that carries its own sha256 and is no table."""
+    """One that carries its own sha256 and is not a table."""
     wanted = Grammar("expr", ("guard",)).parse("k0 = 3")
     (kept,) = folder.glob("reader-expr-*.json")
     for content in (b"[]", b'{"l": [{"d": []}, {"d": []}]}', b"{", b'{"x": 1}', b"\xff"):

@@ -83,7 +83,7 @@ def test_constants_survive_every_text(dtype: str, spelling: str, number: float) 
 
 @pytest.mark.parametrize("inner, outer", [("0.0", "-0.0"), ("-0.0", "0.0"), ("1.0", "1.0"), ("nan", "nan")])
 def test_a_constant_padded_with_another_stays_padded(inner: str, outer: str) -> None:
-    """A sister: a zero padded with the other zero is no splat, and a default is not what only equals it."""
+    """A sister: a zero padded with the other zero is not a splat, and a default is not what only equals it."""
     module = tiny.parse(
         PROGRAM.format(t="fp32", v=outer).replace(
             "%y = PAD(x)", f"%i = CONST() {{value={inner}}} : fp32[]\n  %s = EXPAND(%i) : fp32[3]\n  %y = PAD(%s)"

@@ -158,7 +158,7 @@ def test_a_sum_over_nothing_and_a_broadcast_onto_nothing() -> None:
 
 
 def program_of(count: int) -> region.Module:
-    """The program of so many diamonds."""
+    """The program of this number of diamonds."""
     module = read(diamonds(count))
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
@@ -166,7 +166,7 @@ def program_of(count: int) -> region.Module:
 
 
 def calls(count: int) -> dict[str, int]:
-    """How many functions each stage calls for so many diamonds."""
+    """How many functions each stage calls for this number of diamonds."""
     found = {}
     module: Any = diamonds(count)
     for stage in ("front", "index", "poly", "region", "plan", "gpu", "cu"):

@@ -55,8 +55,8 @@ def test_texts_grow_with_the_graph() -> None:
 
 @pytest.mark.parametrize("count", [16, 64])
 def test_a_square_of_a_square_is_not_computed_twice_as_often(count: int) -> None:
-    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could stand
-    there."""
+    """Each step reads the one before twice, and at another place, so that nothing but a copy of it could take
+    its place."""
     ops: list[tuple[str, list[Any], str, dict[str, Any]]] = []
     for n in range(count):
         last = f"v{n - 1}" if n else "x"

@@ -1,5 +1,5 @@
-"""Launches that start while the one in front drains: which kernels say so, what the checkers name, what is asked of the
-driver, and what the compiler leaves in its place."""
+"""Launches that start while the one before it drains: which kernels say so, what the checkers name, what is asked of
+the driver, and what the compiler leaves in its place."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ region third
 
 @functools.cache
 def chain(arch: str = "sm90") -> gpu.Module:
-    """Three launches, each reading what the one in front wrote."""
+    """Three launches, each reading what the one before it wrote."""
     return lower_to("gpu", lower_to("plan", region.parse(CHAIN), arch), arch)
 
 
@@ -239,7 +239,7 @@ def sections_of(image: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def opcodes_of(image: bytes) -> dict[str, list[int]]:
-    """The instructions of each kernel, in the order in which they lie."""
+    """The instructions of each kernel, in their order."""
     found = ((name.removeprefix(".text."), code) for name, code in sections_of(image) if name.startswith(".text."))
     return {
         name: [struct.unpack_from("<H", code, at)[0] & 0xFFF for at in range(0, len(code), INSTRUCTION)]

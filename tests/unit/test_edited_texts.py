@@ -80,7 +80,7 @@ SECTIONS = {  # of a text of a stage: the lines that it begins and ends with
     "poly": ("poly", "poly", ""),
     "region": ("region", "program", ""),
 }
-STEP = 9  # of the edits, the quick test takes one in so many
+STEP = 9  # of the edits, the quick test takes one in `STEP`
 
 
 @functools.cache

@@ -28,7 +28,7 @@ def sections() -> dict[str, str]:
 
 
 def edit(place: Path, hunk: str) -> None:
-    """Makes one edit: lines that begin with a space or a minus stand in the file, once."""
+    """Makes one edit: lines that begin with a space or a minus are in the file, once."""
     lines = [line for line in hunk.splitlines(keepends=True) if line.strip()]
     old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
     text = place.read_text(encoding="utf-8")

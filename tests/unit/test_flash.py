@@ -64,7 +64,7 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def with_few(module: plan.Module, ctas: int) -> plan.Module:
-    """The module whose first plan has so many CTAs, so that each has several tiles."""
+    """The module whose first plan has this number of CTAs, so that each has several tiles."""
     return replace(module, plans=(replace(module.plans[0], persistent=ctas), *module.plans[1:]))
 
 

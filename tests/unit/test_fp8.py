@@ -132,7 +132,7 @@ def test_bytes_of_two_kinds_are_multiplied_as_they_are(first: str, second: str, 
 
 @pytest.mark.parametrize("wide", ["bf16", "fp16"])
 def test_a_factor_that_is_rounded_is_more_than_bytes(wide: str) -> None:
-    """A cast that loses something is work, and so is one of what is no byte."""
+    """A cast that loses something is work, and so is one of wider elements."""
     text = region.show(sized("NT", (512, 512, 512), dtype="fp32", out="fp32")).replace(
         "mul(A[i0, k0], B[i1, k0])", f"mul(cast(A[i0, k0]) : {wide}, cast(B[i1, k0]) : {wide})"
     )

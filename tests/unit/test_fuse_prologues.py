@@ -91,7 +91,7 @@ def padded_conv(value: float = 1.0) -> str:
 
 
 def padded_before() -> str:
-    """The work stands behind a pad of another value than 0: it is done to the pad's value."""
+    """The work comes after a pad of another value than 0: it is done to the pad's value."""
     given = {"x": ("fp32", [2, 5, 9, 8]), "w": ("fp32", [6, 5, 3, 3])}
     padded = ("Pad", ["x"], "p", {"pads": [0, 0, 1, 1, 0, 0, 1, 1], "value": -2.0})
     return graph(given, {"y": ("fp32", [2, 6, 9, 8])}, padded, elementwise("abs", "p"), ("Conv", ["a", "w"], "y", {}))

@@ -32,8 +32,8 @@ def proposed(module: region.Module, arch: str = "sm90") -> list[plan.Plan]:
 
 
 def of(module: region.Module, threads: tuple[int, int], parts: int = 1, width: int = 0) -> plan.Module:
-    """The region with the candidate of these threads, this cut of its sum, and accesses of so many elements where a
-    number is given."""
+    """The region with the candidate of these threads, this cut of its sum, and accesses of this number of elements
+    where a number is given."""
     found = (p for p in proposed(module) if p.threads == threads and p.parts == parts)
     return plan.Module(
         module, (next(p for p in found if not width or max((v.width for v in p.vectorize), default=1) == width),)

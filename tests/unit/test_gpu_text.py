@@ -150,7 +150,7 @@ def test_every_form_reads_and_prints_alike() -> None:
     from tinyir.ir.gpu import nodes
 
     every = {c.__name__ for c in nodes.Statement.__args__}
-    assert every - used <= {"Ldmatrix", "Mma", "Store"}  # those stand in the design examples
+    assert every - used <= {"Ldmatrix", "Mma", "Store"}  # those are in the design examples
 
 
 def _all(body: tuple) -> list:

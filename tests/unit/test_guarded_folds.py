@@ -1,4 +1,4 @@
-"""Folds and gathers inside a guard: their statements stand in front of it, and must read no more than it lets
+"""Folds and gathers inside a guard: their statements come before it, and must read no more than it lets
 through."""
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def test_long_ones_use_the_whole_card(tensors: str, body: str, codes: list[str])
 
 
 def test_columns_of_a_softmax_are_read_by_neighbouring_threads() -> None:
-    """Over the slow axis of a large matrix: a thread a column for the folds, and a map; no CTA walks down one
+    """Over the slow axis of a large matrix: a thread for each column for the folds, and a map; no CTA walks down one
     column."""
     text = region_text("in X : fp32[N, 4096]\nout Y : fp32[N, 4096]", SOFTMAX_DOWN.replace("R", "4096")).replace(
         "\nprogram r\n", "shapes default {N=4096}\n\nprogram r\n", 1

@@ -27,7 +27,7 @@ ARGUMENTS = {"int pending": "1", "int count": "40", "int a_major, int b_major": 
 
 def call_of(item: Intrinsic, number: int) -> str:
     """A kernel that calls the function with arguments from memory and keeps them and its result. It moves whole
-    elements: of bytes there would be so many instructions that to assemble them takes a minute."""
+    elements: of bytes there would be too many instructions: to assemble them takes a minute."""
     head = re.search(r"__forceinline__ ([\w ]+?) (\w+)\((.*?)\) \{", item.text, re.DOTALL)
     template = re.search(r"template <(.*?)>", item.text)
     names, before, kept = [], [], []

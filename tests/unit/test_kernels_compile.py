@@ -103,7 +103,7 @@ def test_no_text_includes_a_header() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_no_kernel_takes_a_name_of_the_library(target: str) -> None:
-    """A kernel for each name that C and CUDA have: none stands as it is, and nvcc and NVRTC find no clash."""
+    """A kernel for each name that C and CUDA have: none is used unchanged, and nvcc and NVRTC find no clash."""
     names = Names(LIBRARY)
     spelled = {word: names.of("kernel", word) for word in sorted(LIBRARY)}
     assert all(word != spelling for word, spelling in spelled.items())

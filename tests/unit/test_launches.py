@@ -32,7 +32,7 @@ from .emitted import played, region_text, simulated
 from .families import CASES, family
 from .stages import needs_host_compiler
 
-SIMULATED = (  # what is beside a kernel of one region: workspaces, kernels in front, siblings, two regions
+SIMULATED = (  # what is beside a kernel of one region: workspaces, kernels before it, siblings, two regions
     "map in vectors",
     "scan by look back at flags",
     "scatter by compare and swap",
@@ -42,7 +42,7 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def layers(count: int, widths: tuple[int, ...] = (64,)) -> str:
-    """`H = relu(X @ W + b)` in fp16 so many times, from width to width in runs of layers."""
+    """`H = relu(X @ W + b)` in fp16 a number of times, from width to width in runs of layers."""
     width = [widths[n * len(widths) // count] for n in range(count)] + [widths[-1]]
     tensors: dict[str, Any] = {"X": ["M", width[0]]}
     ops: list[Any] = []

@@ -80,7 +80,7 @@ class Program:
         return found
 
     def ids(self, name: str, reader: tiny.Value, source: str, numbers: np.ndarray) -> Iterator[np.ndarray]:
-        """The element numbers that stand in an operand, 0 where it is no element; twice for a product of two."""
+        """The element numbers that are in an operand, 0 where it is not an element; twice for a product of two."""
         value = self.values.get(name)
         if name == source:
             yield numbers
@@ -177,7 +177,7 @@ def forced(program: Program, edge: ComputeAt, axes: list[int], right: Arrays) ->
 
 
 def gone(array: np.ndarray) -> np.ndarray:
-    """What stands where an element is not computed: NaN, or another number than the right one."""
+    """What is where an element is not computed: NaN, or another number than the right one."""
     if array.dtype.kind == "f":
         return np.full(array.shape, np.nan, array.dtype)
     return ~array if array.dtype.kind == "b" else array + 1000003

@@ -29,7 +29,7 @@ from tinyir.tune.program import at_sizes
 
 from .families import FAMILIES, family
 
-QUICK_CASES = 4  # of so many cases one
+QUICK_CASES = 4  # one case in this number
 QUICK_SHAPES = 2  # of each architecture
 
 

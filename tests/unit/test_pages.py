@@ -25,8 +25,8 @@ SIZES = {"N": 5, "P": 9}
 
 
 def paged(page: int = 64, order: str = "phnd", least: int = 1, has_lengths: bool = True, dtype: str = "i32") -> str:
-    """A model of one query for each of two sequences, whose keys lie in `page` rows each: page, head, row, depth in
-    this `order`. Symbols are at least `least`."""
+    """A model of one query for each of two sequences, whose keys are in pages of `page` rows each: page, head, row,
+    depth in this `order`. Symbols are at least `least`."""
     shape = {"p": "P", "h": 2, "n": page, "d": 64}
     tensors: dict[str, Any] = {"Q": [2, 8, 1, 64], "O": [2, 8, 1, 64], "table": [2, "N"], "lengths": [2]}
     tensors |= {name: [shape[n] for n in order] for name in ("Kp", "Vp")}
@@ -64,7 +64,7 @@ def paged(page: int = 64, order: str = "phnd", least: int = 1, has_lengths: bool
 
 
 def read_in_place(text: str) -> region.Module:
-    """The module whose attention reads pages where they lie."""
+    """The module whose attention reads pages in place."""
     module, found = pages_read(regions_of(text), Planner(card_of("sm90", "h200")))
     assert list(found.values()) and len(module.program.regions) == 2
     assert [d for d in region.check(module) if d.is_error] == []

@@ -1,5 +1,5 @@
 """The plan language: texts read back as written, every field survives, and planted faults are found where they
-stand."""
+are."""
 
 from __future__ import annotations
 

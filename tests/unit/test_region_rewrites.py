@@ -32,7 +32,7 @@ TENSORS = (
 
 
 def example_of(rewrite: object) -> tuple[str, str]:
-    """What stands after `before:` and after `after:` in the docstring of the rewrite's file."""
+    """What comes after `before:` and after `after:` in the docstring of the rewrite's file."""
     text = inspect.getdoc(inspect.getmodule(rewrite))
     before, after = re.search(r"^before: (.*?)^after:  (.*?)^$", text, re.M | re.S).groups()
     return tuple("\n".join(line.strip() for line in part.strip().split("\n")) for part in (before, after))

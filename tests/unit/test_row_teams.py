@@ -23,7 +23,7 @@ needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), 
 
 
 def softmax(length: int) -> region.Module:
-    """A softmax whose exponents are scaled by a number a row, and the sums."""
+    """A softmax whose exponents are scaled by a number for each row, and the sums."""
     body = f"for i0: R, i1: {length}\n" + (
         "%m = reduce max (i1) : fp32 { X[i0, i1] }\n%t = mul(%m, s[i0])\n%e = exp2(sub(X[i0, i1], "
         "broadcast_in_dim(%t, dims=[0])))\n"
@@ -76,7 +76,7 @@ def test_every_team_computes_what_playback_computes(length: int, wanted: set[tup
 
 
 def test_a_fold_over_a_cta_takes_one_barrier() -> None:
-    """The folds of a kernel take turns with two arrays: between two of the same array stands the barrier of the
+    """The folds of a kernel take turns with two arrays: between two of the same array comes the barrier of the
     other."""
     _, code = lowered(planned_by(softmax(333), "row_resident", 64, 1, 1, True))
     assert manifest.show(code).count("__syncthreads") == 2

@@ -148,7 +148,7 @@ OF_ANY_LENGTH = {"in": "in X : fp32[R, C]\nout Y : fp32[R, C]", "body": SOFTMAX}
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 def test_rows_of_every_length() -> None:
-    """Rows that end in front of their first whole vector, and those that end or begin with one."""
+    """Rows that end before their first whole vector, and those that end or begin with one."""
     _, code = lowered(planned(region_text(OF_ANY_LENGTH["in"], OF_ANY_LENGTH["body"])))
     assert "vector_of" in manifest.show(code)
     for length in range(1, 20):

@@ -1,4 +1,4 @@
-"""The ABI: arrays against the signature, and how they lie in memory."""
+"""The ABI: arrays against the signature, and their layout in memory."""
 
 from __future__ import annotations
 

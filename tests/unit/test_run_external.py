@@ -1,5 +1,5 @@
-"""Arrays of other libraries: what the two protocols say is what is taken. Memory of the host stands for that of a GPU
-here."""
+"""Arrays of other libraries: what the two protocols say is what is taken. Memory of the host takes the place of that of
+a GPU here."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def by_atomics(text: str, number: int = 0) -> plan.Module:
 
 
 def arrays_of(code: manifest.Module, sizes: Mapping[str, int], extent: int, seed: int = 3) -> dict[str, np.ndarray]:
-    """Places that repeat, count from the end or lie outside; among floats NaNs and both zeros."""
+    """Places that repeat, count from the end or are outside; among floats NaNs and both zeros."""
     made, draw = random_arrays(code.region.model, sizes, seed), np.random.default_rng(seed)
     made["at"] = draw.integers(-extent - 2, extent + 2, made["at"].shape).astype(made["at"].dtype)
     for array in (a for a in made.values() if a.dtype.kind == "f"):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 
 @pytest.mark.parametrize("op", ["update", "sum", "prod", "max", "min"])
 def test_a_scatter_of_rows_gives_what_playback_gives(op: str) -> None:
-    """Places that repeat, count from the end, or lie outside."""
+    """Places that repeat, count from the end, or are outside."""
     text = region_text(
         "in base : fp16[N, 5]\nin add : fp16[K, 5]\nin at : i64[K]\nout Y : fp16[N, 5]",
         f"for i0: N, i1: 5\n%y = scatter {op} i0 (k0: K) {{ add[k0, i1] at at[k0] }} onto base[i0, i1]\nyield "

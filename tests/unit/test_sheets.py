@@ -30,7 +30,7 @@ CASES = {
     if family.problem is Contraction
     for name, text in family.cases().items()
 }
-FEW = 11  # of so many rows of a sheet one is looked at
+FEW = 11  # one row of a sheet in this number is looked at
 CARDS = [card_of("sm90", None), card_of("sm80", None), card_of("sm90", None, fp32="tf32")]
 
 

@@ -1,5 +1,5 @@
 """The twins of what threads wait at: barriers by number, mbarriers, the cluster's barrier, words and flags of other
-CTAs, the launch in front. Each but the last passes values on, which are in disorder where a barrier does not hold."""
+CTAs, the launch before it. Each but the last passes values on, which are in disorder where a barrier does not hold."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def of_words() -> Trial:
 
 
 def of_flags() -> Trial:
-    """The same with values that stand elsewhere."""
+    """The same with values that are elsewhere."""
     a = np.array([0.5, -3, 1e300, 7])
     sums = np.cumsum(a)
     wanted = {"flags": np.ones(4, np.uint32), "held": sums, "B": np.insert(sums[:-1], 0, 0.0)}
@@ -231,7 +231,7 @@ def of_flags() -> Trial:
 
 
 def of_launches() -> Trial:
-    """With nothing in front and nothing behind, no thread waits; `tests/gpu/test_early` has launches that follow one
+    """With nothing before and nothing after, no thread waits; `tests/gpu/test_early` has launches that follow one
     another."""
     a = np.random.default_rng(3).integers(-99, 99, 512).astype(np.int32)
     return Trial(

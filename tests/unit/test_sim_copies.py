@@ -74,7 +74,7 @@ def box_of(tensor: np.ndarray, box: tuple[int, ...], corner: tuple[int, ...]) ->
 
 
 def laid(box: np.ndarray, span: int) -> np.ndarray:
-    """The box as it lies in shared memory."""
+    """The box as it is in shared memory."""
     found = np.zeros(box.size, box.dtype)
     found[swizzled(2 * np.arange(box.size), span) // 2] = box.reshape(-1)
     return found
@@ -85,7 +85,7 @@ def span_for(box: tuple[int, ...]) -> int:
 
 
 def tensor_load(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int, ...], is_swizzled: bool) -> Trial:
-    """The box with zeros outside the tensor, as it lies in shared memory."""
+    """The box with zeros outside the tensor, as it is in shared memory."""
     tensor, span = numbers(shape), span_for(box) if is_swizzled else 0
     wanted = laid(box_of(tensor, box, corner), span)
     how = {
@@ -193,7 +193,7 @@ CP_ASYNC = """extern "C" __global__ void k(const unsigned char *A, unsigned char
 
 
 def cp_async() -> Trial:
-    """Of so many bytes, the rest filled up with zeros."""
+    """Of this number of bytes, the rest filled up with zeros."""
     rows = (np.arange(2048) % 251 + 1).astype(np.uint8).reshape(128, 16)
     place, t = np.arange(16), np.arange(128)[:, None]
     parts = np.concatenate(

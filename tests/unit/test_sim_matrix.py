@@ -137,7 +137,7 @@ def wgmma_kernel(n: int, dtype: str, a_major: int, b_major: int) -> str:
 
 
 def operand(rows: int, depth: int, major: int, span: int, start: int) -> tuple[np.ndarray, int, int]:
-    """Where the 2-byte elements of a [rows, k] matrix lie in one of wgmma's layouts, in bytes; the descriptor, to which
+    """Where the 2-byte elements of a [rows, k] matrix are in one of wgmma's layouts, in bytes; the descriptor, to which
     the kernel adds where shared memory begins; what 16 further along k adds to it.
 
     K-major: rows of `span` bytes (64 elements of k and more side by side), or cores of 8 rows by 16 bytes. MN-major:

@@ -1,8 +1,8 @@
 """Faults planted by rule in emitted kernels of all families: the simulation, or the comparison with playback, finds at
 least 95 of 100, and has nothing to say of the originals.
 
-What does not compile is no mutant and is not counted. What is not found computes the same at the sizes that are run: a
-fill that no product reads, a start that the first step of a softmax multiplies by 0.
+What does not compile is not a mutant and is not counted. What is not found computes the same at the sizes that are run:
+a fill that no product reads, a start that the first step of a softmax multiplies by 0.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _start(folder: str) -> None:
 
 
 def verdicts(count: int, seed: int, folder: Path) -> Iterator[tuple[str, Mutant, str | None]]:
-    """(family, mutant, the code that it is found by) of so many that compile."""
+    """(family, mutant, the code that it is found by) of a number that compile."""
     texts = {name: (family(name).text, sorted(family(name).launched())) for name in FAMILIES if name not in SLOW}
     with multiprocessing.get_context("fork").Pool(os.cpu_count(), _start, (str(folder),)) as pool:
         jobs = itertools.islice(drawn(texts, seed), 2 * count)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="n
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Windows of a tensor, so many of them from the number `first` on, at these offsets, so many channels from one on;
+    """Windows of a tensor, this number of them from the number `first` on, at these offsets, and channels from one on;
     outermost axis first."""
 
     shape: tuple[int, ...]

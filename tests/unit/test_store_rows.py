@@ -23,7 +23,7 @@ extern "C" __global__ void k(const {dtype} *A, {dtype} *B) {{
   __syncthreads();
   store_rows<{rows}, {columns}, {span}, {tall}>(B + {offset}, {pitch}, (const {dtype} *)tile, {high}, {wide});
 }}"""
-SHAPES = (  # bytes of an element; rows and columns that leave, of a tile of so many; bytes of a swizzled row
+SHAPES = (  # bytes of an element; rows and columns that leave, of a tile; bytes of a swizzled row
     (2, (64, 64), (64, 64), 128),
     (2, (64, 128), (64, 128), 128),
     (2, (32, 128), (32, 128), 128),

@@ -185,7 +185,7 @@ def _streamed(text: str) -> Streaming | str:
 
 
 def test_a_row_that_must_be_whole_is_not_streamed() -> None:
-    """A normalisation before a product: its rows lie in memory, and each region has a plan of its own."""
+    """A normalisation before a product: its rows are in memory, and each region has a plan of its own."""
     tensors = {"x": [8, 16], "w": [16, 32], "g": [32], "b": [32], "v": [32, 4]}
     graph = [
         {"op": "MatMul", "name": "up", "inputs": ["x", "w"], "outputs": ["h"]},

@@ -271,7 +271,7 @@ ROUNDED = (
 
 
 def warp_product(is_special: bool = False) -> Trial:
-    """Whole numbers that fit in 11 bits, whatever stands behind them."""
+    """Whole numbers that fit in 11 bits, whatever bits follow."""
     draw = np.random.default_rng(1)
     a, b = (draw.integers(-8, 9, shape).astype(np.float32) for shape in ((16, 8), (8, 8)))
     a = with_specials(a) if is_special else a

@@ -211,7 +211,7 @@ LEFT = {
 
 
 def product_of_words(way: str, n: int, is_special: bool = False) -> Trial:
-    """32 along the sum; whole numbers that fit in 11 bits, whatever stands behind them."""
+    """32 along the sum; whole numbers that fit in 11 bits, whatever bits follow."""
     draw = np.random.default_rng(n)
     a, b = (draw.integers(-8, 9, (rows, 32)).astype(np.float32) for rows in (64, n))
     a = with_specials(a) if is_special else a

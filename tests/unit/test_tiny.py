@@ -1,4 +1,4 @@
-"""ir.tiny: the text, and a fault a row for the verifier."""
+"""ir.tiny: the text, and a fault in each row for the verifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps whose reads lie along another axis than their writes: which they are, their text, and what they compute in the
+"""Maps whose reads run along another axis than their writes: which they are, their text, and what they compute in the
 simulation."""
 
 from __future__ import annotations

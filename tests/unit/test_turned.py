@@ -1,4 +1,4 @@
-"""Operands that wgmma takes along the sum alone, and that lie across it, are copied so that they do: constants once,
+"""Operands that wgmma takes along the sum alone, and that run across it, are copied so that they do: constants once,
 others at each run."""
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ RESIDUAL = {
 
 
 def proposed(module: region.Module, padded: tuple[str, ...] = (), parts: int = 1) -> list[plan.Plan]:
-    """The warp-specialised candidates of a region that pad these operands and cut the sum in so many parts."""
+    """The warp-specialised candidates of a region that pad these operands and cut the sum in this number of parts."""
     found = to_plan.candidates(module, module.program.regions[0])
     plans = [c.plan for c in found if c.plan.algo == "warp_specialized" and c.rejected in ("", to_plan.CROWDED)]
     return [p for p in plans if tuple(item.tensor for item in p.layout) == padded and p.parts == parts]
@@ -428,9 +428,9 @@ EVENTS_US = 3.6  # of a start and an end that are events around a graph, which t
 
 @functools.cache
 def judged() -> dict[str, tuple[dict[str, float], dict[str, float]]]:
-    """For each measured shape what every timed plan took, and what the model expects of them, the one in front that it
-    puts first. Without sums that a cluster cuts, whose CTAs read one another's parts then, and send them now, and
-    without padded operands, behind which rows left in pairs then."""
+    """For each measured shape what every timed plan took, and what the model expects of them, beginning with the one
+    that it puts first. Without sums that a cluster cuts, whose CTAs read one another's parts then, and send them now,
+    and without padded operands, behind which rows left in pairs then."""
     found, missing = {}, 0
     for row in json.loads(MEASURED.read_text(encoding="utf-8"))["rows"]:
         layout, sizes = row["shape"].removesuffix("NT"), "NT" if row["shape"].endswith("NT") else "NN"

@@ -107,7 +107,7 @@ def test_a_matrix_of_windows_is_laid_out_in_the_simulation(case: str) -> None:
 
 
 def test_what_the_copy_engine_fetches_is_no_matrix_again() -> None:
-    """A convolution by points is a product as it lies."""
+    """A convolution by points is a product as it is."""
     whole = Stages(
         graph(
             {"x": ("fp16", [1, 64, 8, 8]), "w": ("fp16", [32, 64, 1, 1])},

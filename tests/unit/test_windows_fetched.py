@@ -1,5 +1,5 @@
 """Contractions that read an operand through windows, which the copy engine fetches as they are: every kind of window
-beside playback, what it takes for one, the copies that bring an operand into that order, and buffers that lie so."""
+beside playback, what it takes for one, the copies that bring an operand into that order, and buffers in that order."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 TOKEN = re.compile(r"%?[A-Za-z_][\w.]*|\d+\.\d+|\d+|->|<=|[<+*-]")
 BRACKET = re.compile(r"\[([^\[\]]*,[^\[\]]*)\]")
 AXIS = re.compile(r"[iko]\d+")
-SISTERS = (  # words that may stand in one another's place
+SISTERS = (  # words that may take one another's place
     ("broadcast", "", "indirect"),
     ("reads", "from"),
     ("batch", "left", "right", "sum"),

@@ -129,7 +129,7 @@ class Remedy:
 
 def remedy_of(order: Order, accesses: list[tuple[Touch, ...]], width: int, may_pad: bool) -> Remedy | None:
     """The order in which the accesses of a tile together go to the banks the fewest times, the first of those that
-    `others` lists, in which accesses of `width` bytes stay whole; None where it is no better than the tile's own."""
+    `others` lists, in which accesses of `width` bytes stay whole; None where it is not better than the tile's own."""
     own = Remedy(order, tuple(conflicts_of(order, t) for t in accesses))
     best = own
     for other in order.others(width, may_pad):

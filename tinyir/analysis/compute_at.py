@@ -152,7 +152,7 @@ class Need:
         return found
 
     def spans(self) -> tuple[int | None, ...]:
-        """How far apart along each of the reader's axes two points may lie that need one element; None when there is no
+        """How far apart along each of the reader's axes two points may be that need one element; None when there is no
         limit."""
         return _extents(self.relation.reverse().apply_range(self.relation).deltas())
 

@@ -38,7 +38,7 @@ class Contraction:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Why a reduction is no contraction."""
+    """Why a reduction is not a contraction."""
 
     why: str
 
@@ -84,7 +84,7 @@ def find_contraction(
 
 def _computed_after_broadcast(factor: Access, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]) -> str:
     """What to say when the factor is an elementwise value that nothing it is computed from varies along one of its
-    axes: it stands between a movement and the product, so its own map would show it as varying where it does not. Empty
+    axes: it is between a movement and the product, so its own map would show it as varying where it does not. Empty
     when all is well."""
     value = values.get(factor.source or "")
     if value is None or not OPS[value.op].is_elementwise:
@@ -113,7 +113,7 @@ def _still(entry: Entry) -> dict[str, Expr]:
 
 
 def _windows(factor: Access, entry: Entry) -> list[Window]:
-    """The indices that mix a sum axis with another axis, as they stand, each once."""
+    """The indices that mix a sum axis with another axis, as written, each once."""
     summed = {a.name for a in entry.axes if a.kind == "reduce"}
     others = {a.name for a in entry.own_axes}
     found: dict[Window, None] = {}

@@ -163,7 +163,7 @@ def _offsets(region: Region) -> Iterator[tuple[str, Expr, Expr, int]]:
 
 def buffer_of(region: Region) -> tuple[str, int]:
     """The smallest memory that carries the region's values, and its depth: registers; a ring for values read at
-    neighbouring points, as deep as they lie apart, and for tiles that another region hands over (one is filled while
+    neighbouring points, as deep as they are apart, and for tiles that another region hands over (one is filled while
     the other is read); memory where there is no limit."""
     depth = 2 if any(t.attr("materialize") == "deferred" for t in region.inputs) else 0
     axes_of = axes_of_values(region)

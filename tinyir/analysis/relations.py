@@ -1,8 +1,8 @@
 """Domains, accesses and dependences as isl sets and maps. Texts are isl's notation; isl itself is asked only for
 dependences.
 
-A dependence is computed once for each shape of the pair of accesses, with stand-in names for the three tuples, and kept
-by its text: the thousand residual additions of a network are one question to isl.
+A dependence is computed once for each shape of the pair of accesses, with placeholder names for the three tuples, and
+kept by its text: the thousand residual additions of a network are one question to isl.
 """
 
 from __future__ import annotations

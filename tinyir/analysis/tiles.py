@@ -2,7 +2,7 @@
 (seed 001 section 7.1).
 
 A full tile needs no predicate, an empty one no work. A domain is a box of axes cut by guards: the pads and masks that
-the reads of a region stand under.
+the reads of a region are under.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RING = 8  # points along an axis beyond which they are no ring of shared memory
 
 @dataclass(frozen=True, slots=True)
 class TileClasses:
-    """How many tiles have all their points in the domain, some, or none. A tile that stands over the end of an axis is
+    """How many tiles have all their points in the domain, some, or none. A tile that reaches over the end of an axis is
     partial."""
 
     full: int

@@ -43,12 +43,12 @@ def points_of(sizes: Iterable[Expr], typical: Mapping[str, int]) -> int:
 
 
 def fills_card(results: int) -> bool:
-    """Whether a contraction of so many results has a tile for every part of a card."""
+    """Whether a contraction with this number of results has a tile for every part of a card."""
     return math.ceil(results / TILE**2) >= CARD
 
 
 def transfer(count: float) -> float:
-    """Seconds that so many bytes take from or to memory."""
+    """Seconds that these bytes take from or to memory."""
     return count / BYTES_PER_SECOND
 
 
@@ -65,7 +65,7 @@ def recompute(ops_each: float, elements: int, times: float, loads_each: float = 
 
 
 def without_tensor_cores(ops: float, moved: float, factors: Sequence[DType], total: DType) -> float:
-    """Seconds that a contraction of so many ops and bytes takes longer without tensor cores; 0 where they do not take
+    """Seconds that a contraction with these ops and bytes takes longer without tensor cores; 0 where they do not take
     such factors."""
     if len({f.name for f in factors}) > 1 or factors[0].name not in HALVES or total.name != "fp32":
         return 0.0

@@ -258,7 +258,7 @@ class _Space:
 
     @property
     def has_made_params(self) -> bool:
-        """True when a parameter stands for a product of symbols, so that isl knows less than is true."""
+        """True when a parameter is a product of symbols, so that isl knows less than is true."""
         return len(self.params) > self.given
 
     def relation(self, axes: Any, rank: int, guard: tuple[Bound, ...], earlier: list[tuple[Bound, ...]]) -> Any:

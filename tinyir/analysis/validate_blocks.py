@@ -151,7 +151,7 @@ class _Validation:
                 )
 
     def _kind_of(self, name: str, entry: Entry) -> str:
-        """The kind of the block of a value that is no contraction."""
+        """The kind of the block of a value that is not a contraction."""
         op = self.values[name].op
         kinds = {"reduce": "reduction", "movement": "movement", "indirect": op.lower()}
         return kinds.get(OPS[op].group, "elementwise") if entry.is_scop else "opaque"

@@ -73,7 +73,7 @@ def _body(session: Session) -> None:
     )
     tell(f"tiny-run: {report.description}")
     said = [d for d in report.notes if d.code.startswith("R")]
-    for note in said:  # where it ran is no remark to be asked for: the user must know it
+    for note in said:  # nobody has to ask where it ran: the user must know it
         tell(f"tiny-run: {note.why(args.lang)}")
     if args.out:
         write_arrays(args.out, outputs)

@@ -12,7 +12,7 @@ from ..kit.span import span_of
 
 
 def is_onnx(raw: bytes) -> bool:
-    """Whether a file's bytes begin as an ONNX model does, which is no text: with its ir_version."""
+    """Whether a file's bytes begin as an ONNX model does, which is not a text: with its ir_version."""
     return raw[:1] == b"\x08"
 
 

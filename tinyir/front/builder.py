@@ -124,7 +124,7 @@ class Builder:
         self, given: Sequence[Ref], tensors: Sequence[str], declared: Sequence[DType | None], places: Sequence[Place]
     ) -> tuple[Ref, ...]:
         """End the step: name its values, and bring what it gives to the dtypes that are declared for its tensors, which
-        stand at `places`."""
+        are at `places`."""
         base = self._base
         casts = [want is not None and want != ref.dtype for ref, want in zip(given, declared)]
         own = {id(ref) for ref in self._step}
@@ -239,7 +239,7 @@ class Builder:
         return x if x.shape == wanted else self.emit("EXPAND", x, part=part, type=TensorType(x.dtype, wanted))
 
     def spread(self, x: Ref, shape: Sequence[Expr | int], axes: Sequence[int], part: str = "") -> Ref:
-        """`x` repeated to `shape`, its axes standing at `axes` of the result, in rising order."""
+        """`x` repeated to `shape`, its axes at `axes` of the result, in rising order."""
         wanted = tuple(Expr.of(d) for d in shape)
         if tuple(axes) == tuple(range(len(wanted) - x.rank, len(wanted))):
             return self.expand(x, wanted, part)
@@ -402,7 +402,7 @@ def accumulator(*dtypes: DType) -> DType:
 
 def rounded(dtype: DType, value: Any) -> Any:
     """A number, or nested lists of numbers, as values of `dtype`; a size stays one. Raises Refused (E1026 a number that
-    is no value of `dtype`)."""
+    is not a value of `dtype`)."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (tuple, list)):

@@ -1,6 +1,6 @@
 """The canonical form of Core IR (seed 004, "Canonicalisation").
 
-Inputs come first; constants are folded where nothing is undefined; the operands of Add and Mul stand in ascending
+Inputs come first; constants are folded where nothing is undefined; the operands of Add and Mul come in ascending
 order; what no output needs is gone, but for inputs; ids count up from 0.
 """
 

@@ -1,6 +1,6 @@
 """The functions of the graph DSL, each an op of the front ends.
 
-A function stands for the op of its name in snake case (`layer_norm(x, scale, axis=-1)`), for an elementwise function
+A function is the op of its name in snake case (`layer_norm(x, scale, axis=-1)`), for an elementwise function
 (`gelu(x)`), or has a row here. As a method its receiver is the first operand. Tiny's own ops go by their own names:
 `REDUCE(x, op=SUM, axes=[0], dtype=f32)`. An attribute that is a list may be given as one number.
 """
@@ -28,7 +28,7 @@ from .uops import UOPS
 
 
 class Row(NamedTuple):
-    """A function: its op, its number of operands, the attributes that may stand by place, and those that are
+    """A function: its op, its number of operands, the attributes that may be given by place, and those that are
     settled."""
 
     op: str

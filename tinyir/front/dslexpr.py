@@ -50,7 +50,7 @@ class Poisoned(Exception):
 
 @dataclass(slots=True)
 class Scope:
-    """One graph while it is being built: its variables, and what its shape variables stand for."""
+    """One graph while it is being built: its variables, and what its shape variables mean."""
 
     symbols: dict[str, Expr]
     variables: dict[str, Value] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Args:
 
 
 def span_of_tree(tree: Any) -> Span | None:
-    """Where a tree or token stands."""
+    """Where a tree or token is."""
     if hasattr(tree, "start_pos"):
         return token_span(tree)
     meta = tree.meta
@@ -166,7 +166,7 @@ class Evaluator:
         )
 
     def variable(self, tree: Any) -> Value:
-        """What a name stands for: a value, a tuple of them, or a shape variable as a number."""
+        """What a name is: a value, a tuple of them, or a shape variable as a number."""
         name = name_of(tree.children[0])
         if name in self.scope.variables:
             return self.scope.variables[name]
@@ -330,7 +330,7 @@ class Evaluator:
         )
 
     def word(self, name: str) -> Any:
-        """A shape variable as what it stands for, a variable that is a number as that, true and false, else the
+        """A shape variable as what it is, a variable that is a number as that, true and false, else the
         word."""
         if name in self.scope.symbols:
             return _shown(self.scope.symbols[name])
@@ -343,13 +343,13 @@ class Evaluator:
         return dtype.name if dtype is not None else name
 
     def type(self, token: Any) -> TensorType:
-        """A type, with what the shape variables stand for. Raises Refused (E0101, E0134)."""
+        """A type, with what the shape variables mean. Raises Refused (E0101, E0134)."""
         found = read_short(token, self.text)
         return TensorType(found.dtype, tuple(bound(d, self.scope.symbols, token) for d in found.shape))
 
 
 def bound(dim: Expr, symbols: Mapping[str, Expr], token: Any) -> Expr:
-    """A size with what its shape variables stand for. Raises Refused (E0134) for one that the graph does not
+    """A size with what its shape variables mean. Raises Refused (E0134) for one that the graph does not
     declare."""
     for name in dim.names():
         if name not in symbols:

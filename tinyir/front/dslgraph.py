@@ -123,7 +123,7 @@ class GraphReader:
 
 
 def renamed(graph: Graph, targets: list[str], is_whole: bool) -> dict[str, str]:
-    """Variables that a graph returns as they stand, and the names that the call gives them."""
+    """Variables that a graph returns as written, and the names that the call gives them."""
     last = graph.body[-1] if graph.body and graph.body[-1].data == "give" else None
     if last is None or len(last.children) != len(targets) or not is_whole and len(targets) != 1:
         return {}

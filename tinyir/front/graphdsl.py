@@ -10,8 +10,8 @@
         return result
     }
 
-`graph main` is the entry; calls of the other graphs are inlined, at most MOST_CALLS deep. Their shape variables stand
-for the sizes that the arguments have; those of `main` are the model's symbols, and their defaults the shape set
+`graph main` is the entry; calls of the other graphs are inlined, at most MOST_CALLS deep. Their shape variables are
+the sizes that the arguments have; those of `main` are the model's symbols, and their defaults the shape set
 `default` (`N=none` has none). A graph that nothing calls is checked as `main` is. A value is named as its variable,
 inside a called graph as the variable that the call gives and then its own. What functions there are is front.dslcalls,
 how operands agree front.dslexpr.
@@ -19,7 +19,7 @@ how operands agree front.dslexpr.
 Beyond the seed, so that every tiny text can be said (front.to_dsl): a tensor may have attributes, `w: f16[K, N]
 {role=param}`; a name may be written as in tiny text, `%gemm.mul`; `from gemm : GEMM at 17:5` says, like a line of tiny
 text, where the values below it came from, and `from none` that they came from nowhere; `model NAME`, `sym N in 1..64`,
-`shapes NAME {N=8}` and `must_fuse %a, %b`, which names values of the tiny text, may stand beside the graphs.
+`shapes NAME {N=8}` and `must_fuse %a, %b`, which names values of the tiny text, may come beside the graphs.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class _Program(GraphReader):
         return inputs, self.outputs(graph, self.run(graph, scope, "", {}), scope.symbols)
 
     def check(self, graph: Graph) -> None:
-        """Note the faults of a graph that is no part of the model, but for those that are known already."""
+        """Note the faults of a graph that is not part of the model, but for those that are known already."""
         kept, self.builder, before = self.builder, Builder(), self.faults
         stated, self.stated, self.is_stated, self.faults = (self.stated, self.is_stated), None, False, []
         self.reached.add(graph.name)
@@ -149,7 +149,7 @@ class _Program(GraphReader):
 
     def run(self, graph: Graph, scope: Scope, prefix: str, names: dict[str, str]) -> list[Value] | None:
         """The values that a graph returns. A variable's values are called `prefix` and its name, or as `names` says.
-        None where no return stands."""
+        None where there is no return."""
         for position, statement in enumerate(graph.body):
             if statement.data in ("origin", "no_origin"):
                 self.is_stated = True
@@ -186,7 +186,7 @@ class _Program(GraphReader):
         return Origin(name_of(name.children[0]), name_of(op.children[0]), int(line or 0), int(column or 0))
 
     def statement(self, tree: Any, scope: Scope, targets: list[str]) -> Value:
-        """The right side of a statement: a variable stands for itself; anything else is a step of its own. None after a
+        """The right side of a statement: a variable is itself; anything else is a step of its own. None after a
         fault."""
         known: dict[int, Value] = {}
         count = len(self.faults)

@@ -12,8 +12,8 @@ first. Each list of `fuse` names tensors, or ops by the tensors that they give, 
 A tensor that the signature lists needs dtype and shape. One that an op gives may have them: another dtype than the op's
 means a CAST, another shape is refused (E1306). A tensor that no op gives and no input is may hold `value` (a number,
 nested lists, or a size such as "2*N") or name a file (`file`, `key`, `offset`, `bytes`, `sha256`); the latter becomes
-an input with role param. An op's operand is a tensor's name, or a number. Attributes stand in `attrs`, or beside it.
-The ops of a graph may stand in any order.
+an input with role param. An op's operand is a tensor's name, or a number. Attributes come in `attrs`, or beside it.
+The ops of a graph may come in any order.
 """
 
 from __future__ import annotations

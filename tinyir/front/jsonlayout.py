@@ -42,7 +42,7 @@ class LayoutReader:
 
     def word(self) -> str | None:
         """The layout's word; None after a fault: E0102 an unknown key, E0103 a value of another kind, E0104 no kind,
-        E1302 an unknown kind, E1313 a layout that is no order of axes."""
+        E1302 an unknown kind, E1313 a layout that is not an order of axes."""
         reader, tensor = self.reader, self.tensor
         reader.only(self.node, ("kind", "params"), tensor)
         kind = reader.expect(self.node.get("kind"), str, tensor, self.node, "kind")

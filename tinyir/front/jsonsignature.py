@@ -35,7 +35,7 @@ _SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
 
 
 class SignatureReader(Reader):
-    """One text. Faults are collected; what stands after a fault is read as far as it makes sense."""
+    """One text. Faults are collected; what comes after a fault is read as far as it makes sense."""
 
     def __init__(self, text: str):
         super().__init__(text)
@@ -113,7 +113,7 @@ class SignatureReader(Reader):
 
     def attributes(self, entry: Node, name: str) -> dict[str, Any]:
         """The ABI attributes in one entry (E0103 of another kind, E1302 of other words, E1313 a layout that is read and
-        cannot be obeyed, E1314 an alignment that is no power of two)."""
+        cannot be obeyed, E1314 an alignment that is not a power of two)."""
         found = {}
         for key, (kind, _) in TENSOR_ATTRS.items():
             node = entry.get(key)

@@ -1,6 +1,6 @@
-"""JSON that remembers where it stands: every value and every key keeps its span.
+"""JSON that remembers where it is: every value and every key keeps its span.
 
-Strict JSON (RFC 8259) and stricter: a key stands once in an object, numbers are finite, strings hold whole characters,
+Strict JSON (RFC 8259) and stricter: a key comes once in an object, numbers are finite, strings hold whole characters,
 nesting is bounded. One pass over the text with one regular expression and a stack of its own, so that depth never meets
 Python's.
 """
@@ -51,14 +51,14 @@ class Node:
         return [n.plain for n in self.value] if isinstance(self.value, list) else self.value
 
     def get(self, key: str) -> Node | None:
-        """The member called `key` of an object; None when it is absent or this is no object."""
+        """The member called `key` of an object; None when it is absent or this is not an object."""
         member = self.value.get(key) if isinstance(self.value, dict) else None
         return member.node if member is not None else None
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A key of an object, where it stands, and its value."""
+    """A key of an object, where it is, and its value."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Mends that a machine can apply to NodeId JSON, and symbols that follow from it."""
+"""Corrections that a machine can apply to NodeId JSON, and symbols that follow from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MissingReshape:
 def missing_reshape(
     text: str, places: Places, node: Node, operands: Sequence[Operand], taken: Iterable[str]
 ) -> MissingReshape | None:
-    """Where axes of size 1 put into the smaller of two operands make them broadcast: the new node in front of the
+    """Where axes of size 1 put into the smaller of two operands make them broadcast: the new node before the
     faulty one, which reads it (seed 000 section 5.3). None where 1s do not help."""
     refs = [(i, o) for i, o in enumerate(operands) if isinstance(o, Ref)]
     if len(refs) != 2 or refs[0][1].rank == refs[1][1].rank:

@@ -4,17 +4,17 @@
       {"id": "n0", "uop": "INPUT", "arg": {"tensor_id": "A", "dtype": "fp16", "shape": ["M", "K"]}},
       {"id": "n8", "uop": "REDUCE", "src": ["n7"], "arg": {"op": "SUM", "axes": ["K"], "dtype": "fp32"}}, ...]}
 
-A node's `src` holds ids, tensors of `tensors`, numbers, and short expressions such as {"gt": "C1,0"}. Nodes may stand
+A node's `src` holds ids, tensors of `tensors`, numbers, and short expressions such as {"gt": "C1,0"}. Nodes may come
 in any order. What each means is front.nodeops. Optional at the top: `outputs` (ids; by default STOREs, else
 signature.outputs, else the nodes that none reads), `name`, `tensors` and `signature` as in front-end JSON,
-`shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an expression that it stands for. A MUL whose
+`shape_sets`, and `symbols`: a symbol's [least, greatest], its size, or an expression that it equals. A MUL whose
 only reader is a REDUCE SUM of a wider dtype is the exact product.
 
 A line may end with a `//` comment, as those of the seed do. A node may say `out` for `id`, as the dumps of seed 001 do;
 these leave the dtype of a REDUCE out, which is then the usual one.
 
 A symbol that no INPUT has is solved from the RESHAPE that uses it (seed 000 section 5.2): what both shapes have at
-their ends falls away, and of the rest a bare symbol on one side is what stands opposite.
+their ends falls away, and of the rest a bare symbol on one side is what is opposite.
 """
 
 from __future__ import annotations
@@ -431,7 +431,7 @@ class _Reader(NodeSignature):
         return Attrs({k: _substituted(v, self.solved) for k, v in checked.items()})
 
     def axis(self, node: Node, axis: Any, x: Ref, labels: nodeops.Labels, id: str) -> Any:
-        """An axis as an integer: as it stands, or the one that its word names."""
+        """An axis as an integer: as written, or the one that its word names."""
         if not isinstance(node.value, str):
             return axis
         try:

@@ -24,8 +24,8 @@ KIND = Phrase('an expression in the axes of the result, such as "i0 + 2*i1" or "
 def read_map(
     node: Node, key: str, at: str, rank: int, result_rank: int, symbols: Iterable[str], places: Places
 ) -> tuple[list[Expr], list[Diag]]:
-    """The expression for each of the `rank` axes that are read, and the faults: E0102 a key that is no axis, E0104 an
-    axis without an expression, E1101 a list of another length, E0103 no expression, E1105 a divisor that is not
+    """The expression for each of the `rank` axes that are read, and the faults: E0102 a key that is not an axis, E0104
+    an axis without an expression, E1101 a list of another length, E0103 no expression, E1105 a divisor that is not
     positive, E1205 a name that is neither an axis of the result nor a symbol."""
     faults: list[Diag] = []
     axes = [f"i{axis}" for axis in range(rank)]

@@ -1,4 +1,4 @@
-"""The signature of NodeId JSON: symbols and what they stand for, INPUT nodes and declared tensors, outputs."""
+"""The signature of NodeId JSON: symbols and what they are, INPUT nodes and declared tensors, outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .ops.table import read_dim
 
 
 class NodeSignature(SignatureReader):
-    """One text, in which `solved` says what symbols stand for."""
+    """One text, in which `solved` says what symbols are."""
 
     def __init__(self, text: str, solved: dict[str, Expr]):
         super().__init__(text)
@@ -28,7 +28,7 @@ class NodeSignature(SignatureReader):
     # --- symbols and tensors
 
     def definitions(self, node: Node | None) -> Node | None:
-        """Keep what each symbol of `symbols` stands for; what is left, as JSON, are ranges."""
+        """Keep what each symbol of `symbols` is; what is left, as JSON, are ranges."""
         if node is None:
             return None
         limits = {}
@@ -116,12 +116,12 @@ class NodeSignature(SignatureReader):
         self.refs[tensor.name] = self.builder.input(tensor, place)
 
     def word(self, node: Node) -> str:
-        """The uop, without the `OPS.` that dumps put in front."""
+        """The uop, without the `OPS.` that dumps put before it."""
         uop = node.get("uop")
         return uop.value.removeprefix("OPS.") if uop is not None and isinstance(uop.value, str) else ""
 
     def put(self, item: Any) -> Any:
-        """Words that stand for an integer as that integer, so that a step may be one."""
+        """Words that mean an integer as that integer, so that a step may be one."""
         if isinstance(item, list):
             return [self.put(i) for i in item]
         known = self.solved.get(item) if isinstance(item, str) else None

@@ -1,4 +1,4 @@
-"""The order in which the ops of a graph can be built, for languages whose ops may stand in any order."""
+"""The order in which the ops of a graph can be built, for languages whose ops may come in any order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def in_order(needs: Sequence[set[int]]) -> tuple[list[int], list[int]]:
-    """For what each op needs: the ops such that each comes after those, else as they stand; and the ops that need one
+    """For what each op needs: the ops such that each comes after those, else as written; and the ops that need one
     another in a circle. What merely waits for a circle is in neither list."""
     waits = [set(n) for n in needs]
     users: dict[int, list[int]] = {}

@@ -13,7 +13,7 @@ SHORT = {d: name for name, d in LONG.items()}
 
 
 def dtype_of(word: str) -> DType | None:
-    """The dtype that a word names, in either spelling; None when it is no dtype."""
+    """The dtype that a word names, in either spelling; None when it is not a dtype."""
     return LONG.get(word) or DTYPES.get(word)
 
 

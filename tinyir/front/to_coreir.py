@@ -99,7 +99,7 @@ class _Writer:
         return CoreModule(tuple(instructions), tuple(Output(ids[r.value], r.output) for r in self.source.results))
 
     def spread(self, value: tiny.Value) -> list[str]:
-        """What a value that cannot be said reads; of an EXPAND, which is no fault of its own, what that reads."""
+        """What a value that cannot be said reads; of an EXPAND, which is not a fault by itself, what that reads."""
         return [
             self.values[o].operands[0] if o in self.values and self.values[o].op == "EXPAND" else o
             for o in value.operands
@@ -225,7 +225,7 @@ class _Writer:
         pads = padded.attr("pad")[1:3] if padded is not None and padded.type.rank == 4 else ()
         yield Cover("Conv2d", (x, y), (("strides", strides), ("padding", pads if pads else Expr.of("Valid"))))
 
-    # --- what lies below a value
+    # --- what is below a value
 
     def below(self, value: tiny.Value) -> Iterator[str]:
         """Names of values and inputs below it, nearest first."""
@@ -290,7 +290,7 @@ class _Writer:
 
 
 def _plain(module: tiny.Module) -> tiny.Module:
-    """Every EXPAND aligned at the right, by a RESHAPE in front of it, and every splat the EXPAND of a scalar."""
+    """Every EXPAND aligned at the right, by a RESHAPE before it, and every splat the EXPAND of a scalar."""
     types = module.type_of()
     taken = set(types)
     values = []

@@ -132,7 +132,7 @@ class _Writer:
         return value.op != "MUL" or value.type.dtype == self.types[value.operands[0]].dtype
 
     def attrs(self, value: tiny.Value) -> list[str]:
-        """Attributes by name, those first that stand in the type of tiny text."""
+        """Attributes by name, those first that are in the type of tiny text."""
         dtype = value.type.dtype
         found = [f"result_shape={_dims(value.type)}"] if value.op in _SHAPED else []
         found += (

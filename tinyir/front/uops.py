@@ -1,7 +1,7 @@
 """Tiny's own ops as ops of a front end, for the languages that speak them: NodeId JSON and the graph DSL. Derived from
 the op table.
 
-A row gives exactly one value of tiny. Beside the attributes that tiny text writes it takes what there stands in the
+A row gives exactly one value of tiny. Beside the attributes that tiny text writes it takes what is there in the
 type: `result_shape` of a RESHAPE, EXPAND or VIEW; `shape` and `dtype` of a CONST, IOTA or RANDOM; `to` of a CAST;
 `dtype` of a MUL that widens. The operands of an elementwise op must agree already: how they are brought to is each
 language's own rule.

@@ -1,7 +1,7 @@
 """Attributes: `{perm=[1, 0]}`. The text is one grammar; what a value means is the kind that the op table states.
 
 Kinds: int, ints, number, name, dtype, flag, string, dims (Exprs), pairs (two Exprs each), guard (Bounds), literal (a
-number, a size such as `3*n`, or nested lists of numbers). Attributes stand in the op table's order.
+number, a size such as `3*n`, or nested lists of numbers). Attributes come in the op table's order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AttrFault(ValueError):
 
 def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
     """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was
-    expected, and Refused (E1026) for a number that is no value of `dtype`."""
+    expected, and Refused (E1026) for a number that is not a value of `dtype`."""
     if kind in ("dims", "ints", "pairs"):
         if not isinstance(item, tuple):
             raise AttrFault(Phrase("a list"))

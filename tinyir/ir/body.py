@@ -7,7 +7,7 @@ hold them.
     X[i0, i1 - 1] where 0 <= i1 - 1 < W else 0.0          a guarded read: Select
     reduce sum (k0: K) : fp32 { ... }                     over a new axis, or over one of the region's own: reduce max
                                                           (i3) ...
-    broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes stand among the region's axes,
+    broadcast_in_dim(%mean, dims=[0])                     dims: where the operand's axes are among the region's axes,
                                                           or among `axes`
     transpose(%x, perm=[1, 0])                            axis j of the result is axis perm[j] of the operand
     index(i0 + 1) : fp32                                  a number of the axes and symbols
@@ -18,7 +18,7 @@ hold them.
     scan sum reverse exclusive (i1) : fp32 { X[i0, i1] }  the fold of all elements up to this one along i1
     random(4*i0 + i1) {seed=7, offset=0} : fp32           element number i of a Philox stream
 
-Every node carries its dtype. A literal is of the dtype of the operands beside it; where it stands alone it is written
+Every node carries its dtype. A literal is of the dtype of the operands beside it; alone it is written
 `0.5 : fp32`. The gpu language reads the same text: there a Read may name a shared array or a register, with a ring slot
 in a first pair of brackets, and the names of an index may be any that its kernel defines.
 """
@@ -61,7 +61,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A value. `index` is None for the point at hand; else it gives each of the value's free axes, in the region's
+    """A value. `index` is None for the current point; else it gives each of the value's free axes, in the region's
     order."""
 
     name: str
@@ -278,7 +278,7 @@ def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
 
 
 def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
-    """The expression with axes replaced in every index and guard. A Ref at the point at hand cannot be moved so: give
+    """The expression with axes replaced in every index and guard. A Ref at the current point cannot be moved so: give
     it an index."""
 
     def put(e: Expr | None) -> Expr | None:

@@ -5,7 +5,7 @@ or a `floor(e/d)` with a positive divisor, rounded down. Exprs are normal: terms
 lowest terms, so one object has one spelling and equal polynomials are equal objects; whether two floors are equal
 functions is isl's to say. There is no `%`: `a mod b` is written `a - b*floor(a/b)` (seed 001 section 4.3).
 
-Text, which isl reads as it stands when the expression is affine: `2*i0 + k0 - 1`, `floor((H - 1)/2) + 1`, `M*N`.
+Text, which isl reads as written when the expression is affine: `2*i0 + k0 - 1`, `floor((H - 1)/2) + 1`, `M*N`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Floor:
         object.__setattr__(self, "_hash", hash((self.num, self.den)))
 
     def __hash__(self) -> int:
-        return self._hash  # kept, since floors stand in floors and every sum looks them up
+        return self._hash  # kept, since floors contain floors and every sum looks them up
 
     def __reduce__(self) -> tuple:
         return Floor, (self.num, self.den)  # another process hashes names otherwise
@@ -197,7 +197,7 @@ class Expr:
 
     @property
     def bits(self) -> int:
-        """The bits of the greatest integer that stands in it."""
+        """The bits of the greatest integer that is in it."""
         return _bits(self)
 
     def substitute(self, bindings: Mapping[str, Like]) -> Expr:
@@ -216,7 +216,7 @@ class Expr:
         return total
 
     def evaluate(self, bindings: Mapping[str, int]) -> int:
-        """The integer it stands for. Raises KeyError for a name without a binding, ZeroDivisionError for a zero
+        """The integer it means. Raises KeyError for a name without a binding, ZeroDivisionError for a zero
         divisor."""
         total = 0
         for coefficient, monomial in self.terms:
@@ -406,7 +406,7 @@ def _show(expr: Expr) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One guard: `lower <= expr < upper`; either side may be absent, and `equals` stands alone for `expr = value`."""
+    """One guard: `lower <= expr < upper`; either side may be absent, and `equals` is used alone, for `expr = value`."""
 
     expr: Expr
     lower: Expr | None = None

@@ -1,5 +1,5 @@
-"""IndexBook: where each element comes from. The tiny text as it stands, and a `book` with an entry a value (seed 001
-section 4).
+"""IndexBook: where each element comes from. The tiny text as written, and a `book` with an entry for each value
+(seed 001 section 4).
 
     book
       %gemm.ax       [i0: M, i1: N broadcast, i2: K]
@@ -12,7 +12,7 @@ section 4).
 
 An entry states the value's axes, then one access an operand: `reads` is the step to the operand itself, `from` the
 composition of steps through movements to the nearest value that is computed, or input (left out where it is the same).
-Axes left of the bar are the value's own, `i0, i1, ...`; right of it stand those of its reads that the value no longer
+Axes left of the bar are the value's own, `i0, i1, ...`; right of it come those of its reads that the value no longer
 has, `k0, k1, ...`: the reduced ones, and `indirect` ones, whose element a value chooses at run time (GATHER, SCATTER).
 An axis is `broadcast` when its operand does not vary along it. The identity of an axis is the value's name and the
 axis's name: `(gemm, i0)`.
@@ -47,7 +47,7 @@ GRAMMAR = Grammar("index", ("index", "axes"))
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of an entry. `kind` is iter, broadcast, reduce or indirect; the last two stand right of the bar."""
+    """One axis of an entry. `kind` is iter, broadcast, reduce or indirect; the last two are right of the bar."""
 
     name: str
     size: Expr

@@ -10,12 +10,12 @@ from .expr import Expr, Floor
 INT_MAX = (1 << 31) - 1
 LARGEST_SIZE = INT_MAX - (
     1 << 16
-)  # of an axis, unless its `sym` range says less: tiles may stand over its end by up to 65536
+)  # of an axis, unless its `sym` range says less: tiles may reach over its end by up to 65536
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """low <= value <= high; None is no bound."""
+    """low <= value <= high; None: there is no bound."""
 
     low: int | None
     high: int | None

@@ -12,12 +12,12 @@ code (spec section 12).
     //     tensors [A, B, bias, C2]  symbols [M, N, K]
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
 
-The block ends at the first line that is no comment. Plans and kernels are gone: the code is them. Launches run in
+The block ends at the first line that is not a comment. Plans and kernels are gone: the code is them. Launches run in
 order; those of the same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for
 r.2` runs where r.2 does, `for r.2 once`, or `once` alone of a region of its own, before the first run alone: what it
-writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch in
-front drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers), its
-tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
+writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch
+before it drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers),
+its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
 Buffers of the program that are not deferred, and those listed here, are allocated for the run. A launch is allowed
 where its `assume` guards hold, and every size is at most `intervals.LARGEST_SIZE`.
 """
@@ -66,7 +66,7 @@ class Launch:
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes.
     `flops` and `bytes` are the work of its regions: operations, and bytes when each input is read and each output
     written once. One that `serves` another launch is a part of it. One that `is_once` is made for the constants that
-    it reads, and again only when they are other ones. One that `is_early` may start while the one in front of it still
+    it reads, and again only when they are other ones. One that `is_early` may start while the one before it still
     runs."""
 
     name: str

@@ -63,7 +63,7 @@ RESERVED_SYMBOLS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The op of the model that values came from: its name, its kind, and where it stands in the front end's file
+    """The op of the model that values came from: its name, its kind, and where it is in the front end's file
     (1-based, or 0)."""
 
     name: str
@@ -180,7 +180,7 @@ def read_schema(
     dtype: DType | None = None,
 ) -> Attrs:
     """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind,
-    E0104 missing, E1026 a number that is no value of `dtype`)."""
+    E0104 missing, E1026 a number that is not a value of `dtype`)."""
     given = dict(items)
     faults = [
         Diag("E0102", at, {"key": k, "known": ", ".join(schema) or Phrase("none")}, span)

@@ -1,4 +1,4 @@
-"""What lies beside what: reads whose neighbours lie along another axis than what is written, and what is known of
+"""What is beside what: reads whose neighbours run along another axis than what is written, and what is known of
 places and of expressions."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ ACCESS_BYTES = 16  # the most that a thread moves in one access
 
 
 def crossed_reads(region: Region) -> tuple[Read, ...]:
-    """The reads of a map whose neighbours lie along another axis than those of everything it writes: both axes cut in
+    """The reads of a map whose neighbours run along another axis than those of everything it writes: both axes cut in
     tiles, a tile is read along the one and written along the other. Empty where there are none, or where a tile would
     not do."""
     bodies = tuple(bodies_of(region))
@@ -41,7 +41,7 @@ def crossed_reads(region: Region) -> tuple[Read, ...]:
 
 
 def across_of(region: Region, read: Read) -> Axis | None:
-    """The axis along which a read's neighbours lie, where that is not the region's last one, which must vary slower in
+    """The axis along which a read's neighbours are, where that is not the region's last one, which must vary slower in
     it."""
     axes = {a.name: a for a in region.iters}
     names = [n for n in read.index[-1].names() if n in axes] if read.index else []
@@ -57,7 +57,7 @@ def is_multiple(expr: Expr, count: int) -> bool:
 
 
 def is_movement(body: Body) -> bool:
-    """Whether an expression computes nothing: a read, at a place that may be chosen, or what stands where there is
+    """Whether an expression computes nothing: a read, at a place that may be chosen, or what replaces it where there is
     none."""
     if isinstance(body, Gather):
         return is_movement(body.body)

@@ -1,6 +1,6 @@
 """The op table: one row an op, read by parser, checker, playback and the CUDA printer, so that they cannot drift apart.
 
-`numpy` is a function of the NumPy module and the operands; `cuda` is a C expression in which `{0}`, `{1}`, `{2}` stand
+`numpy` is a function of the NumPy module and the operands; `cuda` is a C expression in which `{0}`, `{1}`, `{2}` are
 for the operands and `{t}` for the C type, on fp32, fp64, integers and bool (16- and 8-bit floats are widened to fp32
 and rounded back). Spellings with a name, such as `max_nan(...)`, are device functions that the CUDA printer defines
 where used. In tiny text an op is upper case (`ADD`), in region text lower case (`add`). NaN, infinities, wrap-around
@@ -152,7 +152,7 @@ _TABLE = (
     _binary("SHR", accepts="iu", numpy=lambda np, a, b: np.right_shift(a, b), cuda="shift_right({0}, {1})"),
     # ternary
     _ternary("WHERE", numpy=lambda np, c, a, b: np.where(c, a, b), cuda="{0} ? {1} : {2}"),
-    # reduction and what lies beyond the affine core
+    # reduction and what is beyond the affine core
     Op("REDUCE", "reduce", 1, attrs={"op": ("name", True), "axes": ("ints", True), "dtype": ("dtype", True)}),
     Op("GATHER", "indirect", 2, attrs={"axis": ("int", True)}),
     Op("SCATTER", "indirect", 3, attrs={"axis": ("int", True), "op": ("name", True)}),

@@ -3,7 +3,7 @@ once, behind those that it is made of.
 
     ["M", 0, ["tuple", 0], ...]      a leaf is itself; a list is what it is, and the places of its parts
 
-Where things stand in a text, and from which op they came, is left out. `LAYOUT` names all classes and their fields: a
+Where things are in a text, and from which op they came, is left out. `LAYOUT` names all classes and their fields: a
 list that was made with another one cannot be read.
 """
 

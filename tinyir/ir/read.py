@@ -132,14 +132,14 @@ def _item_of(tree: Any) -> Any:
     if tree.data == "neg_float":
         return -float(tree.children[0])
     if tree.data == "string":
-        return string_of(tree.children[0], offset=1)  # the attributes stand in brackets
+        return string_of(tree.children[0], offset=1)  # the attributes are in brackets
     if tree.data == "list":
         return tuple(_item_of(i) for i in tree.children if i is not None)
     return expr_of(tree)
 
 
 def read_at(read: Any, token: Any, whole: str) -> Any:
-    """`read(token)`, with the spans of a fault moved to where the token stands in `whole`."""
+    """`read(token)`, with the spans of a fault moved to where the token is in `whole`."""
     try:
         return read(str(token))
     except Refused as fault:

@@ -57,7 +57,7 @@ class Names:
 
 
 def body_from(tree: Any, names: Names, alone: DType | None = None) -> Body:
-    """The expression of a tree of rule `body`. A literal that stands alone without a dtype is of dtype `alone`; without
+    """The expression of a tree of rule `body`. A literal alone without a dtype is of dtype `alone`; without
     that either, it is refused (E1411)."""
     body = _read(tree, names)
     if isinstance(body, Literal) and body.dtype is _UNTYPED and not _states_dtype(tree):

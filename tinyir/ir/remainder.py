@@ -1,4 +1,4 @@
-"""Remainders in integer expressions: there is no `%` in the text, so `n mod d` stands as `n - d*floor(n/d)` and is
+"""Remainders in integer expressions: there is no `%` in the text, so `n mod d` is written as `n - d*floor(n/d)` and is
 found again here."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Remainder:
 
 @functools.lru_cache(maxsize=1 << 14)
 def remainders(expr: Expr) -> tuple[Remainder, ...]:
-    """Every remainder in an expression, those first whose floor stands first. The dividend may itself be a quotient,
+    """Every remainder in an expression, those first whose floor comes first. The dividend may itself be a quotient,
     whose floor in a floor is one floor: `floor(n/c) - d*floor(n/(c*d))` is `floor(n/c) mod d`."""
     found = []
     for floor in dict.fromkeys(a for _, m in expr.terms for a in m if isinstance(a, Floor)):
@@ -43,7 +43,7 @@ def _length(expr: Expr) -> tuple[int, int]:
 
 
 def _coefficient(expr: Expr, floor: Floor) -> Expr:
-    """What the floor is multiplied by; terms in which it stands twice count once."""
+    """What the floor is multiplied by; terms that have it twice count once."""
     terms = []
     for coefficient, monomial in expr.terms:
         if floor in monomial:

@@ -147,7 +147,7 @@ def _axes(axes: Sequence[int], rank: int, at: str) -> tuple[int, ...]:
 
 
 def broadcast_dims(operand: TensorType, result: TensorType, attrs: Mapping[str, Any]) -> tuple[int, ...]:
-    """Where each axis of an EXPAND's operand stands in the result: `broadcast_dimensions`, or right-aligned."""
+    """Where each axis of an EXPAND's operand is in the result: `broadcast_dimensions`, or right-aligned."""
     stated = attrs.get("broadcast_dimensions")
     return tuple(stated) if stated is not None else tuple(range(result.rank - operand.rank, result.rank))
 

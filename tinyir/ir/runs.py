@@ -1,11 +1,11 @@
-"""Runs: axes of which neighbouring points lie side by side in memory, so that a thread may move several in one access.
+"""Runs: axes of which neighbouring points are side by side in memory, so that a thread may move several in one access.
 
 The points of a run's axes are counted through, the last axis the fastest. In every tensor that is written, and in every
-one that is read at all points, the element of a point lies that far behind the run's first one; all of these first
-elements lie equally far behind a whole access. So vectors that begin on whole accesses in one tensor do so in all.
+one that is read at all points, the element of a point is that far behind the run's first one; all of these first
+elements are equally far behind a whole access. So vectors that begin on whole accesses in one tensor do so in all.
 `X[i0, i1] + Z[i0, i1]` of shape [M, N] is a run of M*N elements whatever N is; a few may be left behind its last whole
-vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may stand in front of its first
-whole vector too. What is read at fewer points (a row beside a matrix) lies as it lies, and is taken one by one. So is,
+vector. A row of C elements is a run that begins C*i0 elements into the tensor: a few may be before its first
+whole vector too. What is read at fewer points (a row beside a matrix) is taken one by one, wherever it is. So is,
 beside writes in whole vectors, what a map reads from between two accesses, or in steps: `X[2*i0 + i1 - 1]`, a window.
 """
 
@@ -52,16 +52,16 @@ class Run:
 
     @property
     def skew(self) -> Expr:
-        """Elements in front of the run that its first whole access also covers."""
+        """Elements before the run that its first whole access also covers."""
         return self.start - self.width * (self.start // self.width)
 
     @property
     def head(self) -> Expr:
-        """Elements of the run in front of its first whole vector; fewer where it ends before."""
+        """Elements of the run before its first whole vector; fewer where it ends before."""
         return self.width * self.start.ceildiv(self.width) - self.start
 
     def covering(self, skew: Expr) -> Expr:
-        """How many vectors cover the run, of which the first covers `skew` elements in front of it."""
+        """How many vectors cover the run, of which the first covers `skew` elements before it."""
         return (self.extent + skew).ceildiv(self.width)
 
     def whole(self, head: Expr) -> Expr:
@@ -74,7 +74,7 @@ class Run:
         return 0 if self.is_whole else self.width - 1 if self.start == ZERO else 2 * (self.width - 1)
 
     def left(self, thread: Expr, head: Expr, whole: Expr) -> Expr:
-        """The element that a thread takes of those which no whole vector has, in front of them and behind: of that
+        """The element that a thread takes of those which no whole vector has, before them and behind: of that
         element and the run's end both must be below the latter, and the thread's number not above the element's."""
         behind = ONE if head == ZERO else (thread + self.width - head) // self.width
         return thread + self.width * whole * behind
@@ -82,7 +82,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
+    """Elements before a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
     and elements from one point's to the next."""
 
     at: Expr
@@ -189,8 +189,8 @@ def _is_worth_cutting(run: Run) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere: bool) -> tuple[Start, ...]:
-    """Where the first element of the run lies in what is written, then in what is read at all points; empty where
-    neighbours do not lie side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every
+    """Where the first element of the run is in what is written, then in what is read at all points; empty where
+    neighbours are not side by side. `groups` are the names under which the run's axes go; `is_everywhere`: every
     write is along them."""
     along = {a.name for group in groups for a in group}
     nodes = [n for b in bodies_of(region) for n in walk(b)]
@@ -229,7 +229,7 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
 def start_of(
     tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1
 ) -> Expr | None:
-    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many
+    """Where in a tensor the first point of a run is; None where the others do not follow it in steps of this number of
     elements."""
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
@@ -238,7 +238,7 @@ def start_of(
 
 
 def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
-    """How many elements of a tensor lie in front of one."""
+    """How many elements of a tensor are before one."""
     offset = ZERO
     for size, e in zip(shape, index):
         offset = offset * size + e

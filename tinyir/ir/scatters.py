@@ -16,8 +16,8 @@ BYTES = (4, 8)  # of what an atomic takes
 
 
 def scatter_of(region: Region) -> Scatter | str:
-    """The scatter that the region's one output is, where an atomic can take each of its updates; else what stands
-    against it."""
+    """The scatter that the region's one output is, where an atomic can take each of its updates; else what
+    prevents it."""
     found = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)]
     if len(found) != 1 or len(region.yields) != 1:
         return Phrase("is not of one scatter alone")
@@ -34,7 +34,7 @@ def scatter_of(region: Region) -> Scatter | str:
 
 
 def updates_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
-    """The axes along which the updates lie: the region's, with the scatter's own in place of the one along which it
+    """The axes along which the updates go: the region's, with the scatter's own in place of the one along which it
     scatters."""
     return tuple(axis for a in region.iters for axis in (scatter.axes if a.name == scatter.axis else (a,)))
 
@@ -79,7 +79,7 @@ def unmet_by_atomics(region: Region, atomics: str) -> str:
 
 
 def _through(region: Region, body: Body) -> Body:
-    """What a value stands for that is written as it is."""
+    """What a value is that is written as it is."""
     while isinstance(body, Ref) and body.index is None:
         body = region.let(body.name).expr
     return body

@@ -17,7 +17,7 @@ from ..kit.records import dataclass
 from .expr import ONE, ZERO, Atom, Bound, Expr, Floor, Monomial
 
 STEPS = 64  # rounds of elimination before linear reasoning gives up
-SAMPLE = 24  # what a symbol without an upper range stands for when a counterexample is sought
+SAMPLE = 24  # what a symbol without an upper range is set to when a counterexample is sought
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def halves_of(bound: Bound) -> tuple[Expr, ...]:
 
 
 def has_floor(expr: Expr) -> bool:
-    """True when a floor stands anywhere in it."""
+    """True when a floor is anywhere in it."""
     return any(isinstance(atom, Floor) for _, monomial in expr.terms for atom in monomial)
 
 

@@ -1,5 +1,5 @@
-"""Exprs and guards as isl's sets and maps. The text of an affine Expr is isl's own notation, so isl reads it as it
-stands.
+"""Exprs and guards as isl's sets and maps. The text of an affine Expr is isl's own notation, so isl reads it as
+written.
 
 isl knows affine expressions only. A product of symbols such as `M*N`, or a floor by a symbol, in a size is a parameter
 of its own here (`M_N = M*N`): what isl proves for every value of it holds for the one that it has. isl is imported when
@@ -57,7 +57,7 @@ def symbol_params(symbols: Iterable[str]) -> dict[Expr, str]:
 
 
 def is_representable(expr: Expr, axes: Mapping[str, Any]) -> bool:
-    """True when isl can hold the expression: affine in the axes, whatever stands in it of symbols alone."""
+    """True when isl can hold the expression: affine in the axes, whatever is in it of symbols alone."""
     for _, monomial in expr.terms:
         if _names_of(monomial) & axes.keys():
             if len(monomial) > 1:
@@ -158,8 +158,8 @@ def _read(kind: str, text: str, params: tuple[str, ...]) -> Any:
 
 @contextlib.contextmanager
 def within_steps(most: int) -> Iterator[None]:
-    """Questions to isl that may take so many steps together; what it has not answered then stays open, and what follows
-    inside is left out."""
+    """Questions to isl that may take this number of steps together; what it has not answered then stays open, and what
+    follows inside is left out."""
     import islpy
 
     context = islpy.DEFAULT_CONTEXT
@@ -183,12 +183,12 @@ def with_names(text: str, *names: str) -> str:
 
 
 def tuples(text: str) -> list[tuple[str, list[str]]]:
-    """The tuples of a set's or map's text, in order: (name, what stands in its brackets)."""
+    """The tuples of a set's or map's text, in order: (name, what is in its brackets)."""
     found = re.findall(r"(\w+)\[([^\]]*)\]", text)
     return [(name, [part.strip() for part in inside.split(",")] if inside.strip() else []) for name, inside in found]
 
 
 def show_isl(thing: Any) -> str:
-    """The text of an isl set or map without the parameters in front."""
+    """The text of an isl set or map without the parameters before it."""
     text = str(thing)
     return text.partition(" -> ")[2] if text.startswith("[") else text

@@ -1,5 +1,5 @@
 """Whether integers can make linear expressions all >= 0: the simplex method on sparse rows of integers, a few
-branches where a corner is no integer, and a limit on all of it.
+branches where a corner is not an integer, and a limit on all of it.
 
 The method is that of solvers modulo theories (Dutertre and de Moura, 2006): every expression is a slack, a row of what
 is not basic, and all that is not basic is 0. A row below 0 takes something in that raises it; a row that nothing raises
@@ -127,7 +127,7 @@ class Simplex:
         self.shares[unknown] = share // common
 
     def broken(self) -> tuple[int, int] | None:
-        """An unknown that is no integer at the corner of the basis, and that number rounded down; None: all are."""
+        """An unknown that is not an integer at the corner of the basis, and that number rounded down; None: all are."""
         for unknown, share in self.shares.items():
             if share > 1 and self.basic[unknown].get(ONE, 0) % share:
                 return unknown, self.basic[unknown].get(ONE, 0) // share

@@ -7,7 +7,7 @@
     must_fuse: %gemm, %relu
 
 It has no implicit broadcast, no implicit cast, no memory and no order but that of need. The operands of an op have one
-shape and one dtype; the result's shape and dtype stand in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the
+shape and one dtype; the result's shape and dtype are in its type. One op may widen: `MUL(fp16, fp16) : fp32` is the
 exact product, which is how a contraction states that it rounds only when it accumulates. A value and an input never
 share a name; an operand that is a value is written `%name`, one that is an input `name`. `must_fuse` names values that
 one kernel must compute; a movement among them means the value that it moves.
@@ -202,7 +202,7 @@ def show_ref(name: str, value_names: Iterable[str]) -> str:
 
 
 def show_value(value: Value, value_names: Iterable[str]) -> str:
-    """One value's line. Columns stand at fixed stops, so that an edit never moves its neighbours."""
+    """One value's line. Columns are at fixed stops, so that an edit never moves its neighbours."""
     schema = OPS[value.op].attrs or {}
     operands = ", ".join(show_ref(o, value_names) for o in value.operands)
     left = f"  %{show_name(value.name):<13} = {value.op}({operands}){show_attrs(value.attrs, schema, value.type.dtype)}"

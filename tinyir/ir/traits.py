@@ -12,13 +12,13 @@ from .region import Region
 
 @functools.lru_cache(maxsize=4096)
 def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
-    """The axes along which the nearest elements lie: those of the last place that is no number. Behind it stand dims of
-    one element."""
+    """The axes along which the nearest elements are: those of the last place that is not a number. Behind it come dims
+    of one element."""
     return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
 
 
 def reads_apart(region: Region) -> bool:
-    """Whether neighbours along what the region folds lie apart in memory, and those along its own last axis side by
+    """Whether neighbours along what the region folds are apart in memory, and those along its own last axis side by
     side: the columns of a matrix, of which neighbouring threads take neighbouring ones."""
     folds = folds_of(region)
     if not folds or not region.iters:
@@ -29,7 +29,7 @@ def reads_apart(region: Region) -> bool:
 
 
 def walks_apart(region: Region) -> bool:
-    """Whether threads that each fold a row of their own would read what lies far apart: a read runs along a row, and
+    """Whether threads that each fold a row of their own would read what is far apart: a read runs along a row, and
     not along what neighbouring threads are neighbours in."""
     if not region.iters:
         return False

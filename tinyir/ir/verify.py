@@ -23,7 +23,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
 
 
 def chain_of(name: str, values: Mapping[str, Any]) -> list[str]:
-    """A value and what it is a movement of, one after another, down to the nearest that is no movement."""
+    """A value and what it is a movement of, one after another, down to the nearest that is not a movement."""
     found = [name]
     while found[-1] in values and OPS[values[found[-1]].op].is_movement and values[found[-1]].operands:
         moved = values[found[-1]].operands[0]
@@ -34,8 +34,8 @@ def chain_of(name: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def computed_of(module: Any) -> set[str]:
-    """The values that a kernel computes, and the movements of such: an output needs the value, and it is no constant;
-    an output that is a movement is computed whatever it moves."""
+    """The values that a kernel computes, and the movements of such: an output needs the value, and it is not a
+    constant; an output that is a movement is computed whatever it moves."""
     results = {r.value for r in module.results}
     needed = set(results)
     for value in reversed(module.values):

@@ -1,4 +1,4 @@
-"""Affine windows of a tensor whose channels lie innermost, as the copy engine walks over them (im2col mode).
+"""Affine windows of a tensor whose channels are innermost, as the copy engine walks over them (im2col mode).
 
     windows [P, Q] from [-1, -1] step [2, 2]        of x : fp16[N, H, W, C]
 

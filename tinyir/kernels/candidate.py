@@ -35,7 +35,7 @@ def parts_of_axes(axes: tuple[Axis, ...], part: str) -> tuple[str, ...]:
 
 
 def over_registers(held: int, card: Device) -> str:
-    """Why a plan is not made whose arrays take so many registers of a thread; empty where they fit."""
+    """Why a plan is not made whose arrays take too many registers of a thread; empty where they fit."""
     most = card.arch.registers_per_thread
     return Phrase("{held} registers a thread in arrays, {most} at most", held=held, most=most) if held > most else ""
 

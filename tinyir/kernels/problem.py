@@ -58,7 +58,7 @@ from ..kit.records import dataclass
 class Contraction:
     """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each
     of `factors` is, or does its work on. `left` are axes that the first has alone and `right` such of the other;
-    `batch` are those of both, and those that do not lie beside the others in their operand. The sides are chosen so
+    `batch` are those of both, and those that are not adjacent to the others in their operand. The sides are chosen so
     that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
     folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
     the accumulator is then its epilogue."""
@@ -308,9 +308,9 @@ def _contraction_of(region: Region) -> Contraction | None:
 
 
 def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:
-    """Those of an operand's own axes, from the last one back, that lie beside one another in it, in this order: one
-    side of a tile. The others count as batch, along which the other operand is the same. All, where one is no index by
-    itself."""
+    """Those of an operand's own axes, from the last one back, that are adjacent in it, in this order: one
+    side of a tile. The others count as batch, along which the other operand is the same. All, where one is not an index
+    by itself."""
     places = {e.name: number for number, e in enumerate(e for e in read.index if e.constant != 0) if e.name}
     if any(a.name not in places for a in axes):
         return axes

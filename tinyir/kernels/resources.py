@@ -52,7 +52,7 @@ def threads_of(plan: Plan) -> Number:
 
 
 def allotted(plan: Plan, wanted: Number) -> Number:
-    """Registers a thread that the compiler allots where so many are wanted: a multiple of 8, at most the
+    """Registers a thread that the compiler allots where this number is wanted: a multiple of 8, at most the
     architecture's limit."""
     return least(ARCHS[plan.arch].registers_per_thread, -(-wanted // REGISTER_STEP) * REGISTER_STEP)
 

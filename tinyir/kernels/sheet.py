@@ -29,7 +29,7 @@ def _same(plan: Plan) -> Plan:
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
     """`count` plans of a family. `plan` has a column of as many entries wherever they differ. `places` says where each
-    stands among all that the family proposes for the problem. `stops`: by row why not even its cost is worth asking.
+    is among all that the family proposes for the problem. `stops`: by row why not even its cost is worth asking.
     `whole` adds to a row's plan what follows from its numbers, such as the axes that need a guard."""
 
     plan: Plan

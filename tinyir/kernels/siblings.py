@@ -5,7 +5,7 @@ them is computed.
     region k    %k = reduce sum (k0: K) { mul(X[i0, k0], Wk[k0, i1]) }      sibling 1: Wk, k
 
 A plan of several regions that hand one another nothing is of this kind. It speaks of the first region's tensors and
-values; the axis stands outermost among those that both factors have.
+values; the axis is outermost among those that both factors have.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def are_neighbours(regions: tuple[Region, ...], program: tuple[Region, ...]) -> bool:
-    """Whether the regions stand side by side in a program, in this order."""
+    """Whether the regions are side by side in a program, in this order."""
     first = program.index(regions[0])
     return program[first : first + len(regions)] == regions
 

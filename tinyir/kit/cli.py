@@ -26,7 +26,7 @@ from .text import MAX_TEXT, decode
 from .work import keep_spans, span, table, trace
 
 OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
-# bytes of an input that is no text: the most that a protocol buffer, and so an ONNX file, can have
+# bytes of an input that is not a text: the most that a protocol buffer, and so an ONNX file, can have
 MAX_BINARY = 1 << 31
 Notes = list[Diag]
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 
 def in_columns(rows: Sequence[Sequence[str]], left: Collection[int] = ()) -> list[str]:
-    """A line a row, all rows with as many cells; two blanks between columns, cells to the right but for those of the
-    columns `left`."""
+    """One line for each row, all rows with as many cells; two blanks between columns, cells to the right but for
+    those of the columns `left`."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(

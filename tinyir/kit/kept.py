@@ -21,8 +21,8 @@ def cache_dir() -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is no error: the cache
-    is a favour."""
+    """Write a cache file so that no reader ever sees half of it. A folder that cannot be written is not an error: the
+    cache is a favour."""
     import tempfile
 
     try:

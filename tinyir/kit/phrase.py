@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 EXPLAIN = Path(__file__).resolve().parent.parent / "explain"
-# what stands between the items of a list, by language; what is absent is the same in all
+# what comes between the items of a list, by language; what is absent is the same in all
 _BETWEEN = {"ja": {" and ": " と ", " or ": " または ", "; ": "。"}}
 
 

@@ -35,8 +35,8 @@ def quoted(text: str) -> str:
 
 
 def unquoted(text: str) -> str:
-    """The string that a quoted one spells; control characters may stand in it as they are. Raises ValueError for an
-    escape that JSON has not, and for half of a surrogate pair, which is no character and has no UTF-8."""
+    """The string that a quoted one spells; control characters may come in it as they are. Raises ValueError for an
+    escape that JSON has not, and for half of a surrogate pair, which is not a character and has no UTF-8."""
     found = json.loads(text, strict=False)
     if not isinstance(found, str):
         raise ValueError(Phrase("not a string"))

@@ -92,7 +92,7 @@ def is_dataclass(thing: Any) -> bool:
 
 
 def replace(thing: T, /, **changes: Any) -> T:
-    """A copy with other values in some fields. Raises TypeError for a name that is no field of `__init__`."""
+    """A copy with other values in some fields. Raises TypeError for a name that is not a field of `__init__`."""
     cls: Any = type(thing)
     copied = cls.__record_copy__
     if copied is None:

@@ -1,4 +1,4 @@
-"""Where something stands in a text."""
+"""Where something is in a text."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def _kept_as(kind: str, name: str, parts: list[str]) -> Path:
 
 
 def _source_of(folder: Path, name: str) -> str:
-    """The grammar with those in front that its first line names: `// with expr, model`."""
+    """The grammar with those before it that its first line names: `// with expr, model`."""
     own = (folder / f"{name}.lark").read_text(encoding="utf-8")
     shared = re.match(r"// with ([\w, ]+)\n", own)
     others = [other.strip() for other in shared[1].split(",")] if shared else []
@@ -269,6 +269,6 @@ def _one_of(words: list[str]) -> str:
 
 
 def token_span(token: Any, offset: int = 0) -> Span:
-    """The Span of a Lark token of a text whose first character stands at `offset` of the whole (same line numbering as
+    """The Span of a Lark token of a text whose first character is at `offset` of the whole (same line numbering as
     lark's)."""
     return Span(token.start_pos + offset, token.end_pos + offset, token.line, token.column)

@@ -74,7 +74,7 @@ class Chains:
         self.exact: dict[str, Access] = {}
 
     def source_of(self, step: Access, operand: str, scope: Scope) -> Access:
-        """The step composed with the operand's access; the step itself where the operand is no movement or cannot be
+        """The step composed with the operand's access; the step itself where the operand is not a movement or cannot be
         read through."""
         if operand in self.exact:
             exact = compose(step, self.exact[operand], scope)

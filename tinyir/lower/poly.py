@@ -1,7 +1,7 @@
 """index -> poly: the values that need computing as blocks, with domains, accesses and dependences (seed 001 section
 5.2).
 
-From the results backwards: a block for each value that is needed, what it reads is needed in turn, and what lies
+From the results backwards: a block for each value that is needed, what it reads is needed in turn, and what is
 between is in the accesses. A product that only a contraction needs is fused into it.
 """
 

@@ -33,7 +33,7 @@ def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
 def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
     """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault:
     E1701 a tensor is missing, E1702 of another dtype, E1703 of another shape, E1704 an array that the signature does
-    not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is no symbol."""
+    not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is not a symbol."""
     faults = [
         Diag(
             "E1701",

@@ -1,4 +1,4 @@
-"""Arrays over named axes: how the values of a region, and what a book reads, lie in NumPy.
+"""Arrays over named axes: how the values of a region, and what a book reads, are in NumPy.
 
 A Grid is an array and the names of its axes, one a dimension. Each axis runs over a range of a Frame, so that a region
 can be played in blocks. Index expressions become integer Grids; a read whose index is plain (each dim one axis, scaled
@@ -47,7 +47,7 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 class Frame:
     """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each
     axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the
-    ranges over which the values lie (`block`)."""
+    ranges that the values cover (`block`)."""
 
     name: str
     symbols: Mapping[str, int]
@@ -77,8 +77,8 @@ class Frame:
         )
 
     def choosing(self, axis: str, size: int, at: Grid) -> tuple[Frame, Grid]:
-        """The frame in which `axis`, of `size` points, stands where the integers `at` choose, counted from the end
-        below 0; and where they lie inside. Elsewhere it stands at 0."""
+        """The frame in which `axis`, of `size` points, is where the integers `at` choose, counted from the end
+        below 0; and where they are inside. Elsewhere it is at 0."""
         place, is_inside = in_range(at.array, size)
         inside = self.within({axis: (0, size)})
         inside.chosen[axis] = Grid(place, at.axes)
@@ -148,7 +148,7 @@ class Frame:
             yield Grid(below.array > 0, below.axes)
 
     def pick(self, name: str, array: np.ndarray, index: Sequence[Expr], is_guarded: bool) -> Grid:
-        """The elements of an array at an index. Where a guard stands around it, places outside give any element;
+        """The elements of an array at an index. Where a guard is around it, places outside give any element;
         without a guard they are refused (E1403)."""
         axes = self._axes_of(index)
         walked = {*axes, *(self.spans.keys() - self.block.keys())}

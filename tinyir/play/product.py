@@ -23,7 +23,8 @@ MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped 
 
 
 def factors_of(body: Reduce) -> tuple[Body, ...]:
-    """The factors of the product that a fold sums: one when it is no product. Only the outermost product may widen."""
+    """The factors of the product that a fold sums: a single one when it is not a product. Only the outermost product
+    may widen."""
 
     def split(node: Body, is_outermost: bool) -> list[Body]:
         if (

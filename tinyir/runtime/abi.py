@@ -22,7 +22,7 @@ ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 def admit(
     model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None
 ) -> tuple[dict[str, int], dict[str, np.ndarray]]:
-    """The sizes of the symbols, and each input as it shall lie in device memory (contiguous, native byte order), copied
+    """The sizes of the symbols, and each input as it shall be in device memory (contiguous, native byte order), copied
     only where it does not already; `symbols` are sizes that no array settles. Raises Refused with every fault (E1701 to
     E1707, E1714)."""
     arrays = {name: native(array) for name, array in arrays.items()}
@@ -31,7 +31,7 @@ def admit(
 
 
 def laid(tensor: Tensor, array: np.ndarray) -> np.ndarray:
-    """An array that was checked, as it shall lie in device memory."""
+    """An array that was checked, as it shall be in device memory."""
     return stored(tensor, adopt(native(array), tensor.type.dtype))
 
 
@@ -53,7 +53,7 @@ def alignment_of(tensor: Tensor) -> int:
 
 
 def address_faults(tensor: Tensor, address: int) -> list[Diag]:
-    """E1733 for an address that is no multiple of the tensor's alignment."""
+    """E1733 for an address that is not a multiple of the tensor's alignment."""
     wanted = alignment_of(tensor)
     if address % wanted == 0:
         return []

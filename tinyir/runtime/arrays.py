@@ -45,7 +45,7 @@ SAFETENSORS = {
 }
 MAX_HEADER = 100 << 20  # bytes; the format's own bound
 ARCHIVES = (".npz", ".safetensors")
-MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes, and times the archive's own: beyond both it is no archive of numbers
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100  # bytes, and times the archive's own: beyond both it is refused
 # What reading a damaged file of arrays raises.
 FAULTS = (
     ValueError,
@@ -105,7 +105,8 @@ def random_arrays(model: Model, sizes: Mapping[str, int], seed: int) -> dict[str
 
 def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, int]:
     """A size for every symbol: `sizes`, else those of the shape set (default: the first). Raises Refused: E1713 no such
-    shape set, E1705 a symbol without a size, E1714 a size for what is no symbol, E1706 outside the symbol's range."""
+    shape set, E1705 a symbol without a size, E1714 a size for what is not a symbol, E1706 outside the symbol's
+    range."""
     given = dict(sizes or {})
     known = [s.name for s in model.shape_sets]
     if shape_set is not None and shape_set not in known:

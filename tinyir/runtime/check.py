@@ -56,7 +56,7 @@ def compare(
 
 
 def _spacing(dtype: np.dtype) -> float:
-    """The largest distance of two neighbours, relative to them; 0 for what is no float."""
+    """The largest distance of two neighbours, relative to them; 0 for what is not a float."""
     found = next((d for d in DTYPES.values() if d.numpy == dtype.name and d.is_float), None)
     return 2.0 ** (1 - found.digits) if found else 0.0
 

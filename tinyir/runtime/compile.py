@@ -78,7 +78,7 @@ def cubins_of(
     compiler: Compiler | None = None,
     jobs: int | None = None,
 ) -> dict[str, Cubin]:
-    """The cubin of each entry of an emitted text (default: of each kernel), compiled by itself (`parts`), so many at a
+    """The cubin of each entry of an emitted text (default: of each kernel), compiled by itself (`parts`), several at a
     time (default: one a core of this process). Raises Refused with all faults (E1715 no compiler, E1716 the compiler
     refuses a kernel)."""
     chosen = compiler or find_compiler()

@@ -214,7 +214,7 @@ class CudaDevice:
         is_early: bool = False,
     ) -> None:
         """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for. An early
-        one may start while the one in front drains."""
+        one may start while the one before it drains."""
         is_early = is_early and self.overlaps
         if is_early or any(isinstance(a, Box) for a in arguments):
             image = self.images[kernel]

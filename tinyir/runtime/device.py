@@ -48,8 +48,8 @@ class Walk:
 @dataclass(frozen=True, slots=True)
 class Box:
     """A tensor map as an argument: the buffer as row-major `dims`, moved in boxes of `box` elements, both outermost
-    first; `swizzle` is the span of the pattern in bytes, 0 for none. With `windows` a box is so many of these, and so
-    many of their channels."""
+    first; `swizzle` is the span of the pattern in bytes, 0 for none. With `windows` a box is a number of these, and a
+    number of their channels."""
 
     buffer: Buffer
     dtype: str
@@ -65,7 +65,7 @@ Argument = Union[Buffer, Scalar, Box]  # noqa: UP007
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while
-    the one in front drains. `name` is its own where its kernel has several launches."""
+    the one before it drains. `name` is its own where its kernel has several launches."""
 
     kernel: str
     grid: tuple[int, ...]

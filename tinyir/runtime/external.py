@@ -1,4 +1,4 @@
-"""Arrays of other libraries that lie on the GPU: taken in, and given out, without a copy.
+"""Arrays of other libraries that are on the GPU: taken in, and given out, without a copy.
 
 Two protocols: `__cuda_array_interface__` (Numba's, version 3: a dict) and DLPack (version 1.0 and before: a capsule
 around a C struct). bf16 and fp8 have a name only in DLPack.

@@ -51,7 +51,7 @@ class MappedModule:
         arguments: tuple[Argument, ...],
         is_early: bool = False,
     ) -> None:
-        """Queue one kernel on the stream of this handle. An early one may start while the one in front drains;
+        """Queue one kernel on the stream of this handle. An early one may start while the one before it drains;
         captured, the graph says so."""
         function, packed = self._function(kernel, shared), self._pack(arguments)
         config = LaunchConfig(

@@ -80,7 +80,7 @@ class Program:
         )
 
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
-        """Copy inputs in, as they lie in memory (`abi.admit`)."""
+        """Copy inputs in, as they are in memory (`abi.admit`)."""
         written = {t.name for t in self.model.outputs}
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in written)

@@ -5,7 +5,7 @@
     the bytes of each, one behind the other
     # sha256 ...
 
-Weights that lie in files stay there: the program says in which folder, seen from its own. Nothing in it is code of the
+Weights that are in files stay there: the program says in which folder, seen from its own. Nothing in it is code of the
 host.
 """
 
@@ -37,7 +37,7 @@ _MAGIC = b"tinyir program "
 @dataclass(frozen=True, slots=True)
 class Saved:
     """A program: its CUDA text and what it carries; cubins by entry, made for `arch` (none: it is compiled where it is
-    loaded); the folder of the files that the text points at, and arrays of inputs that lie in none."""
+    loaded); the folder of the files that the text points at, and arrays of inputs that are in none."""
 
     text: str
     module: manifest.Module

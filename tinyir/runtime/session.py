@@ -1,7 +1,7 @@
 """A compiled program that is called again and again: loaded once, its weights uploaded once, planned once for each set
 of sizes.
 
-Inputs are NumPy arrays, or arrays of any library that lie on the GPU (`external`); where one of them does, the outputs
+Inputs are NumPy arrays, or arrays of any library that are on the GPU (`external`); where one of them is, the outputs
 stay there too.
 """
 
@@ -179,7 +179,7 @@ class Session:
         results: dict[str, GpuArray] = {}
         for tensor in self.model.outputs:
             shape = sizes_of(tensor.type.shape, program.sizes)
-            if tensor.name in given:  # a state, written where it lies
+            if tensor.name in given:  # a state, written in place
                 results[tensor.name] = GpuArray(
                     given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal
                 )

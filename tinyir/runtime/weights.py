@@ -17,7 +17,7 @@ from .arrays import ARCHIVES, FAULTS, Archive, archive_of
 
 
 def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[str, np.ndarray]:
-    """The arrays of the inputs that lie in files, by name, except those in `given`. Files are looked for under
+    """The arrays of the inputs that are in files, by name, except those in `given`. Files are looked for under
     `folder`: by `key` in an archive (.npz, .safetensors; default: the tensor's name), else `bytes` raw little-endian
     bytes from `offset` on. What a file says of itself must fit the tensor's type before anything of its size is read.
     Raises Refused with every fault (E1741)."""

@@ -1,6 +1,6 @@
 """The host C++ compiler: the launcher and emitted texts as shared objects.
 
-An emitted text is compiled as it stands, between `shim/device.hpp` (what CUDA gives without an include) and
+An emitted text is compiled unchanged, between `shim/device.hpp` (what CUDA gives without an include) and
 `shim/twins.hpp` (the CPU twins of its PTX wrappers, which it hides under `#ifndef TINYIR_SIM`). The one change: dynamic
 shared memory, declared without a size, is given one. Indices into shared and register arrays and the alignment of
 vector accesses are checked by traps.
@@ -212,7 +212,7 @@ def _plain(name: str) -> str:
 
 @functools.cache
 def _processor() -> str:
-    """What -march=native stands for here, as far as the system tells."""
+    """What -march=native means here, as far as the system tells."""
     import platform
 
     try:

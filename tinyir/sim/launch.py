@@ -39,7 +39,7 @@ def _library() -> ctypes.CDLL:
 
 class SimDevice:
     """One program's use of the simulator. `seed` 0 runs threads in their order and lets copies land as late as may be;
-    any other draws both anew at each round. `limit` bounds one launch, in seconds; 0 is no bound. `mode`: one of
+    any other draws both anew at each round. `limit` bounds one launch, in seconds; 0: no bound. `mode`: one of
     `host.MODES`."""
 
     name = "sim"
@@ -179,7 +179,7 @@ class SimDevice:
 
 
 class _Slots:
-    """The arguments of a kernel in memory, each where its type may stand, and pointers to them."""
+    """The arguments of a kernel in memory, each aligned as its type asks, and pointers to them."""
 
     def __init__(self, arguments: Sequence[Argument]):
         self._kept: list[Any] = []

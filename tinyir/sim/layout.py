@@ -99,7 +99,7 @@ class Fault(ctypes.Structure):
 
 
 class Map(ctypes.Structure):
-    """TinyirMap: what stands in the bytes of the text's `tensor_map`."""
+    """TinyirMap: what is in the bytes of the text's `tensor_map`."""
 
     _fields_ = [
         ("mark", ctypes.c_uint32),

@@ -39,7 +39,7 @@ MOST_NOTES = 12
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a fault's numbers stand for: the kernel, the text, its shared object, the buffers by number, the inputs
+    """What a fault's numbers mean: the kernel, the text, its shared object, the buffers by number, the inputs
     among them, and the block's and cluster's sizes in threads and blocks."""
 
     kernel: str
@@ -125,7 +125,7 @@ def _placed(
 
 
 def name_shared(shared_object: Path, offset: int) -> str:
-    """A place in shared memory by the array that it lies in: `a + 512 B`; `shared + 512 B` where the array is not
+    """A place in shared memory by the array that it is in: `a + 512 B`; `shared + 512 B` where the array is not
     known."""
     for start, size, name in host.shared_arrays(shared_object):
         if start <= offset < start + size:

@@ -2,12 +2,12 @@
 mma, accesses of several elements. Rows of `target.intrinsics`.
 
 `cp_async_16` copies `bytes` of 16, the rest is zero. A tile is 8x8 elements of 16 bits; lanes 8i..8i+7 give the
-addresses of the rows of tile i. Fragments of `mma_m16n8k16` lie as PTX says: with g = lane/4 and q = lane%4, a[2h+v] is
+addresses of the rows of tile i. Fragments of `mma_m16n8k16` are as PTX says: with g = lane/4 and q = lane%4, a[2h+v] is
 A[g+8v][2q+8h..], bh is B[2q+8h..][g], d[2v+e] is D[g+8v][2q+e]. Source: PTX ISA, sections on cp.async, ldmatrix,
 stmatrix and mma.
 
 `operand_along` and `operand_across` fetch a warp's operand, 16 rows (of M or N) by 16 (of K) at a time, x[i][2h+v] for
-the halves v of the rows and h of K, from a swizzled tile whose rows lie along K, or across it. `row` and `column` are
+the halves v of the rows and h of K, from a swizzled tile whose rows run along K, or across it. `row` and `column` are
 multiples of 16 but for the operand's own start. A step along a swizzled row changes bits that its start leaves zero, so
 that the pattern is worked out once.
 """

@@ -21,7 +21,7 @@ def aligned(size: int) -> int:
 class Arch:
     """One row. Memory in bytes. `smem_per_cta` is what a kernel may ask for; `smem_reserved` is taken from the SM for
     each CTA beside it. Registers are handed out to a warp in pieces of `register_piece`, from the quarter of the file
-    that its scheduler has. `static_smem` is what a kernel may declare without asking the driver. `has_tma` stands for
+    that its scheduler has. `static_smem` is what a kernel may declare without asking the driver. `has_tma` covers
     TMA, mbarrier, wgmma, setmaxnreg, clusters and launches that start early."""
 
     name: str

@@ -19,8 +19,8 @@ from .arch import ARCHS, Arch
 class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the
     share of it that a well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for
-    kernels without tensor cores, `padding` those of copies in front of a contraction (its `us` are those of any short
-    launch in front of another), `tensor` those of warp-specialised contractions, `mma` those of multistage ones, `gemv`
+    kernels without tensor cores, `padding` those of copies before a contraction (its `us` are those of any short
+    launch before another), `tensor` those of warp-specialised contractions, `mma` those of multistage ones, `gemv`
     those of ones with next to no rows. The files say where each figure comes from. `fp32` and `atomics` are no figures:
     what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds ("unordered": that of
     the threads)."""

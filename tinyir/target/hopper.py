@@ -14,8 +14,8 @@ from .tma import INLINE, TMA, Rows, asm, one
 
 WGMMA_COLUMNS = tuple(range(8, 257, 8))
 WGMMA_TYPES = {"fp16": "f16", "bf16": "bf16"}
-WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operands lie along the sum
-WGMMA_WORDS = {"tf32": "tf32"}  # fp32 of which 11 bits are looked at; what comes from shared memory lies along the sum
+WGMMA_BYTES = {"fp8e4m3": "e4m3", "fp8e5m2": "e5m2"}  # of one byte; both operands' rows run along the sum
+WGMMA_WORDS = {"tf32": "tf32"}  # fp32, of which 11 bits are read; from shared memory only along the sum
 PTX_OF = WGMMA_TYPES | WGMMA_BYTES | WGMMA_WORDS
 PRODUCT_BYTES = 32  # along the sum, of one wgmma
 WARPGROUP = 128  # threads
@@ -24,7 +24,7 @@ HELD_COLUMNS = (
     8  # columns of which a thread has four elements one behind another: the least step of a product's columns
 )
 ATOM_BYTES = 16  # what a swizzle exchanges: a descriptor counts in these
-SPAN_CODES = {128: 1, 64: 2, 32: 3, 16: 0}  # of a descriptor, by the bytes of a row of the tile; 16 is no swizzle
+SPAN_CODES = {128: 1, 64: 2, 32: 3, 16: 0}  # of a descriptor, by the bytes of a row of the tile; 16: no swizzle
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
 HELD = ("fp16", "bf16", "fp32")  # of an output to which a warpgroup stores its accumulator
@@ -35,8 +35,8 @@ def _shape(columns: int, dtype: str) -> str:
 
 
 def _wgmma(columns: int, left: str, right: str) -> tuple[str, str]:
-    """Both operands in shared memory. Of 16 bits each may lie along the sum or across it; bytes, which may be of two
-    kinds, and words lie along it. The unit sums the products of bytes with some 14 bits: what is further behind the
+    """Both operands in shared memory. Of 16 bits each may run along the sum or across it; bytes, which may be of two
+    kinds, and words run along it. The unit sums the products of bytes with some 14 bits: what is further behind the
     largest of them is cut off."""
     count, is_turnable = columns // 2, left in WGMMA_TYPES
     shape, kind = _shape(columns, left), f"{PTX_OF[left]}.{PTX_OF[right]}"
@@ -62,7 +62,7 @@ def _wgmma(columns: int, left: str, right: str) -> tuple[str, str]:
 
 
 def _wgmma_of_registers(columns: int, dtype: str) -> tuple[str, str]:
-    """A from registers: of 16 bits 16 columns of an accumulator packed in the order in which they lie, a[i] holding
+    """A from registers: of 16 bits 16 columns of an accumulator packed in their order, a[i] holding
     elements 2i and 2i + 1; a word each for TF32, a[2h + v] element (lane/4 + 8v, lane mod 4 + 4h) of a warp's 16 x
     8."""
     count, is_turnable = columns // 2, dtype in WGMMA_TYPES

@@ -2,7 +2,7 @@
 `target.intrinsics`.
 
 A warp's operand is `x[i][s][2h+v]`: of its rows (of M or N) 16i + 8v + lane/4, of the sum 8s + 4h + lane%4.
-`words_along` and `words_across` fetch it from a swizzled tile whose rows lie along the sum, or across it; `row` and
+`words_along` and `words_across` fetch it from a swizzled tile whose rows run along the sum, or across it; `row` and
 `column` are multiples of 16. A warpgroup's left operand is `x[p][s][2h+v]`, of the sum 16p + 8s + 4h + lane%4, of the
 rows that wgmma gives the warp; `rows_along` and `rows_across` fetch it from 64 rows.
 
@@ -59,7 +59,7 @@ def _for_b(call: str) -> str:
 
 
 def _for_tiles(before: str, *lines: str) -> str:
-    """C that walks over the 16 x 8 pieces of the accumulator, `before` standing in front of a row of them."""
+    """C that walks over the 16 x 8 pieces of the accumulator, `before` once before each row of them."""
     inner = "\n".join(f"      {line}" for line in lines)
     return f"""\
 #pragma unroll

@@ -2,18 +2,18 @@
 `target.intrinsics`.
 
 A word is 0 until it is published. One of 8 bytes carries a value of 4 in its upper half, so that value and word are one
-access; a flag of 4 bytes stands for a value elsewhere, which was written before it and is read behind it. Source: PTX
+access; a flag of 4 bytes belongs to a value elsewhere, which was written before it and is read behind it. Source: PTX
 ISA, memory consistency model (relaxed, release, acquire at the scope of the GPU).
 """
 
 from __future__ import annotations
 
 LEVELS = 3  # of the tree of words (`ir.gpu.across`)
-BRANCHES = 32  # words that one of the next level stands for: as many as lanes look at once
+BRANCHES = 32  # words that one of the next level covers: as many as lanes look at once
 WORDS_OF = {
     4: ("u64", False),
     8: ("u32", True),
-}  # by the bytes of a value: the dtype of its words, and whether the value stands apart
+}  # by the bytes of a value: the dtype of its words, and whether the value is kept apart
 
 _INLINE = "__device__ __forceinline__ "
 

@@ -21,8 +21,8 @@ WARM_SECONDS = 0.02
 
 
 class GpuCard:
-    """One GPU for the whole of a tuning, a candidate timed for so many seconds; `close` gives it back. Raises Refused
-    (E1718 no GPU, E1715 no compiler)."""
+    """One GPU for the whole of a tuning, a candidate timed for this number of seconds; `close` gives it back. Raises
+    Refused (E1718 no GPU, E1715 no compiler)."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds

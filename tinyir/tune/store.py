@@ -61,7 +61,7 @@ def _plans_of(kept: bytes) -> tuple[plan.Plan, ...] | None:
 
 
 def keep_winner(program: region.Module, device: str, compiler: str, plans: tuple[plan.Plan, ...]) -> None:
-    """Keep the plans, the fastest first. A cache that cannot be written is no error."""
+    """Keep the plans, the fastest first. A cache that cannot be written is not an error."""
     write_sealed(_place(program, device, compiler), plan.show(plan.Module(program, plans)).encode("utf-8"))
 
 

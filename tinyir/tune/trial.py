@@ -42,7 +42,7 @@ class Trial:
 
 
 class Card(Protocol):
-    """Where candidates are tried: `card.GpuCard`, or a stand-in of a test."""
+    """Where candidates are tried: `card.GpuCard`, or what a test puts in its place."""
 
     name: str
     compiler: str

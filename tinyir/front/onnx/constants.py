@@ -1,5 +1,5 @@
 """What an ONNX model states outright: attributes, the values of tensors, the bodies of functions; and where its weights
-lie in files."""
+are in files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import wire
 from .elements import ELEMENTS, element_of
 
 MOST_READ = 1 << 20  # bytes of a file beside the model that are read into the program
-SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a tensor that stands in the text itself
+SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a tensor whose values the text itself has
 _INTEGER_FORMS = ("i4", "u4", "i2", "u2")
 
 
@@ -112,7 +112,7 @@ def term_of(tensor: Any) -> Term:
 
 
 class Weights:
-    """Where tensors lie: in the model's own file, or in one beside it. `file` is the model's path as texts shall spell
+    """Where tensors are: in the model's own file, or in one beside it. `file` is the model's path as texts shall spell
     it, empty for one that came through a pipe; `folder` is where that file is."""
 
     def __init__(self, raw: bytes, file: str, folder: Path | None = None):

@@ -306,7 +306,7 @@ def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:
                 return size
         except ValueError:
             pass
-    word = word if re.search(r"[^\W_]", word) else otherwise  # a `?` is no name: two of them may differ
+    word = word if re.search(r"[^\W_]", word) else otherwise  # a `?` is not a name: two of them may differ
     if word not in symbols:
         name = bare(word).replace(".", "_")
         name = first = name + "_" if RESERVED_SYMBOLS.match(name) else name
@@ -319,7 +319,7 @@ def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:
 
 
 def _unsupported(model: Any, functions: Mapping[tuple[str, str], Any]) -> dict[str, list[str]]:
-    """Every op that no translation knows, with the names of its nodes, wherever in the model it stands."""
+    """Every op that no translation knows, with the names of its nodes, wherever in the model it is."""
     from onnx import defs
 
     found: dict[str, list[str]] = {}

@@ -44,7 +44,7 @@ class Scope:
         self.depth = parent.depth + 1 if parent else 0
 
     def find(self, name: str) -> Any:
-        """What the name stands for, here or around."""
+        """What the name means, here or around."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.terms:

@@ -1,4 +1,4 @@
-"""Where in the bytes of an ONNX file its weights stand, so that a text can point at them instead of copying them.
+"""Where in the bytes of an ONNX file its weights are, so that a text can point at them instead of copying them.
 
 An ONNX file is a protocol buffer: fields, each a key (number and wire type) and a payload. Only the keys on the way to
 the tensors are read; payloads are skipped by their length. Field numbers are those of onnx.proto.

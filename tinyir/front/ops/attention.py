@@ -30,7 +30,7 @@ from .table import Attr, Attrs, front_op
 def attention(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """softmax(scale * Q K' + mask) V for Q [B, H, S, D], K [B, Hk, T, D], V [B, Hk, T, E]; H is a multiple of Hk
     (grouped queries). The fourth operand broadcasts to [B, H, S, T]: bool says which keys count, a number is added.
-    `causal`: query s sees the keys t <= s + offset; `window`: of these only the last so many. `scale` is 1/sqrt(D)
+    `causal`: query s sees the keys t <= s + offset; `window`: of these only the last `window`. `scale` is 1/sqrt(D)
     unless stated; `softcap` c puts c*tanh(./c) around the scores. A query that sees no key gives 0."""
     q, k, v = (tensor(o, "Attention", i) for i, o in enumerate(operands[:3]))
     for ref in (q, k, v):

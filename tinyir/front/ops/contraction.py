@@ -33,7 +33,7 @@ def tensor(operand: Operand, op: str, position: int) -> Ref:
 
 
 def matmul(b: Builder, x: Ref, y: Ref, acc: DType, left: str = "mk", right: str = "kn") -> Ref:
-    """`x @ y` over the last two axes, whose letters say how they stand (`km` for a transposed left); batch axes
+    """`x @ y` over the last two axes, whose letters say their order (`km` for a transposed left); batch axes
     broadcast, aligned at the right."""
     batch = _BATCH[: max(x.rank, y.rank) - 2]
     x_axes = batch[len(batch) - (x.rank - 2) :] + left
@@ -85,7 +85,7 @@ def _scaled(b: Builder, x: Ref, factor: float) -> Ref:
 
 @front_op("MatMul", inputs=2, attrs=[Attr("acc_dtype", "dtype", None)])
 def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """As NumPy's matmul: ranks 1 and up, a vector stands for a row on the left and for a column on the right, batch
+    """As NumPy's matmul: ranks 1 and up, a vector is a row on the left and a column on the right, batch
     axes broadcast."""
     x, y = (tensor(o, "MatMul", i) for i, o in enumerate(operands))
     for ref in (x, y):

@@ -10,7 +10,7 @@ from ..builder import Builder, Operand, Ref, accumulator
 from .contraction import acc_dtype, tensor
 from .table import MANY, Attr, Attrs, front_op
 
-_HIDDEN = "αβγδεζηθικλμνξο"  # the axes that `...` stands for, from the right
+_HIDDEN = "αβγδεζηθικλμνξο"  # the axes that `...` means, from the right
 
 
 @front_op("Einsum", inputs=(1, MANY), attrs=[Attr("equation", "string"), Attr("acc_dtype", "dtype", None)])

@@ -15,7 +15,7 @@ from .windows import apart
 
 
 def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], dilation: Sequence[Expr]) -> Ref:
-    """`x` of [*B, *S] as [*B, *O, *K]: element (o, k) of a window stands at o*stride + k*dilation. Raises Refused
+    """`x` of [*B, *S] as [*B, *O, *K]: element (o, k) of a window is at o*stride + k*dilation. Raises Refused
     (E1012, E1019)."""
     rank = len(kernel)
     if x.rank < rank:

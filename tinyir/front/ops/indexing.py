@@ -56,7 +56,7 @@ def embedding(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 
 def _places(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
-    """The row-major place in x of each element of `index`, which counts along `axis` and stands for itself along the
+    """The row-major place in x of each element of `index`, which counts along `axis` and is itself along the
     others; the number of elements of x where the index is out of range."""
     i64 = DTYPES["i64"]
     wide = b.cast(index, i64)

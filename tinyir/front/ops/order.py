@@ -19,7 +19,7 @@ from .table import Attr, Attrs, front_op
     attrs=[Attr("k", "int", low=0), Attr("axis", "int", -1), Attr("largest", "flag", True)],
 )
 def top_k(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> tuple[Ref, ...]:
-    """The k greatest (or least) elements along `axis`, in order, and where they stand, of i64. Of equal ones the first
+    """The k greatest (or least) elements along `axis`, in order, and where they are, of i64. Of equal ones the first
     comes first; NaN counts as the greatest. Each element's rank is counted, by comparison with all of its line: work
     that grows with the square of the axis."""
     x = tensor(operands[0], "TopK", 0)

@@ -55,7 +55,7 @@ def _places(b: Builder, index: Ref, sizes: tuple[Expr, ...]) -> Ref:
 
 @front_op("GatherND", inputs=2, attrs=[Attr("batch", "int", 0, low=0)])
 def gather_nd(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The elements, or slices, of x at tuples of indices; with `batch` the first so many axes of both go together."""
+    """The elements, or slices, of x at tuples of indices; with `batch` the first `batch` axes of both go together."""
     x, index = (tensor(o, "GatherND", i) for i, o in enumerate(operands))
     batch = attrs.batch
     if batch >= min(x.rank, index.rank):

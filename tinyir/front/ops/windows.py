@@ -70,7 +70,7 @@ def windows(
     dilation: Sequence[int],
     groups: int = 0,
 ) -> Ref:
-    """`x` of [N, C, *S], padded, as [N, *O, C, *K]: element (o, k) of the window stands at o*stride + k*dilation. With
+    """`x` of [N, C, *S], padded, as [N, *O, C, *K]: element (o, k) of the window is at o*stride + k*dilation. With
     `groups` C is seen as [G, C/G] and the result is [N, G, *O, C/G, *K]. `lead` is 1 when the channels come last, [N,
     *S, C]."""
     rank = len(kernel)
@@ -271,7 +271,7 @@ def apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
 def pool(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref | tuple[Ref, ...]:
     """The maximum, mean or p-norm of each window, in the operand's dtype; of the whole image, with size 1 left, when
     there is no `kernel`. The mean counts what is padded only if `count_include_pad`. A second output of max is where in
-    x, flattened, the maximum stands."""
+    x, flattened, the maximum is."""
     x = tensor(operands[0], "Pool", 0)
     lead, sizes, _ = _spatial(x, "Pool", attrs.layout)
     rank, first = len(sizes), 1 if lead == 1 else 2

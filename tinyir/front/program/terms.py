@@ -1,4 +1,4 @@
-"""What a name of a model stands for while it is translated: a tensor of the program, or a value that is known
+"""What a name of a model is while it is translated: a tensor of the program, or a value that is known
 beforehand."""
 
 from __future__ import annotations

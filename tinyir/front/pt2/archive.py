@@ -106,7 +106,7 @@ class Archive:
 
     def _add(self, name: str, entry: Any, folder: str) -> None:
         meta = entry.get("tensor_meta")
-        if meta is None:  # an object that is no tensor
+        if meta is None:  # an object that is not a tensor
             return
         self.tensors[name] = Stored(
             name,

@@ -1,4 +1,4 @@
-"""The verifier of gpu text: accesses of several elements at once, which are as wide as the hardware can and lie on
+"""The verifier of gpu text: accesses of several elements at once, which are as wide as the hardware can and begin on
 multiples of that."""
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
 
 
 def _without_ones(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """A tensor's shape and a place in it without the last dims of one element, behind which no neighbours lie."""
+    """A tensor's shape and a place in it without the last dims of one element, behind which there are no neighbours."""
     while len(shape) > 1 and shape[-1] == ONE:
         shape, index = shape[:-1], index[:-1]
     return shape, index
 
 
 def _begins_whole(shape: tuple[Expr, ...], index: tuple[Expr, ...], s: Any, v: Visit, width: int) -> bool:
-    """Whether the elements of an access lie one after the other, the first a multiple of `width` from the tensor's."""
+    """Whether the elements of an access are consecutive, the first a multiple of `width` from the tensor's."""
     axis = s.over[-1][0]
     first = offset_of(shape, index) - axis
     return axis not in first.names() and is_multiple(v.facts.plain(first), width)

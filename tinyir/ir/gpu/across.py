@@ -8,7 +8,7 @@ first, so that sums come out the same at each run.
     status[1, r, t]   what the 32 tiles from 32*t on fold to, from the last of them to look back
     status[2, r, t]   what the 1024 tiles from 1024*t on fold to, likewise
 
-A word of status is 0 until it is published; a value of 4 bytes is its upper half, another stands at the same place of
+A word of status is 0 until it is published; a value of 4 bytes is its upper half, another is at the same place of
 `held`, written before.
 """
 

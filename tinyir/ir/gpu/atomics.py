@@ -1,7 +1,7 @@
 """Atomics: what they fold into was written before, nothing else touches it, and the order of the threads changes no
 bits unless the plan lets it.
 
-A launch ends before the next begins, so a kernel in front, for this one, writes what is folded into; a store of the
+A launch ends before the next begins, so an earlier kernel, for this one, writes what is folded into; a store of the
 same launch might come behind some of its atomics.
 """
 

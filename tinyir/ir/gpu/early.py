@@ -1,8 +1,8 @@
-"""Launches that start while the one in front drains: what they touch, and when.
+"""Launches that start while the one before it drains: what they touch, and when.
 
-Buffers are used again, so a kernel in front may still read what this one writes, or write what this one reads. Every
-thread waits for its end before the first access to a tensor. A kernel ends only behind its own wait: with the launch in
-front all launches before that have ended, too.
+Buffers are used again, so an earlier kernel may still read what this one writes, or write what this one reads. Every
+thread waits for its end before the first access to a tensor. A kernel ends only behind its own wait: with the launch
+before it all earlier launches have ended, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORDS = {WaitPrevious: "wait_previous", LaunchNext: "launch_next"}
 
 
 def check_early(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """E1682 for a wait that not all threads come to, or that stands behind an access, and for a launch of the next one
+    """E1682 for a wait that not all threads come to, or that comes after an access, and for a launch of the next one
     before the wait."""
     own = [v for v in walked if isinstance(v.statement, EARLY)]
     for number, v in enumerate(own):

@@ -33,7 +33,7 @@ EXTREMES = (Least, Most)
 
 
 def bounds_of(s: Least | Most) -> Iterator[Bound]:
-    """What is known of the integer: on which side of each of the others it lies."""
+    """What is known of the integer: on which side of each of the others it is."""
     own = Expr.of(s.name)
     for e in s.of:
         yield Bound(own, upper=e + 1) if isinstance(s, Least) else Bound(own, lower=e)

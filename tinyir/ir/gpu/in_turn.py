@@ -2,7 +2,7 @@
 
 A CTA may wait for tiles before its own if CTAs take their tiles in the order in which they come: by a ticket. Each
 publishes what its tile folds to before it looks back, on every way through the kernel, and words begin as 0 at each
-run: a kernel in front, for this one, sets them.
+run: an earlier kernel, for this one, sets them.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _dtype(name: str, module: Any) -> str:
 
 
 def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Iterator[Diag]:
-    """A kernel in front of this one sets every word to 0 at each run (that it is every one, `writes.py` counts); here
+    """A kernel before this one sets every word to 0 at each run (that it is every one, `writes.py` counts); here
     only these statements touch it."""
     front = module.kernels[: [k.name for k in module.kernels].index(kernel.name)]
     stores = [

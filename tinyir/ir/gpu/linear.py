@@ -31,7 +31,7 @@ MOST_PRODUCTS = 48
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Expressions that are >= 0; tuples of which one at least is < 0, the nearest last; what names stand for; ranges of
+    """Expressions that are >= 0; tuples of which one at least is < 0, the nearest last; what names mean; ranges of
     names."""
 
     naturals: tuple[Expr, ...]
@@ -76,7 +76,7 @@ class _System:
                 self._describe(monomial)
 
     def _describe(self, monomial: Monomial) -> None:
-        """Adds the range of an unknown, what it stands for, and what makes a floor one."""
+        """Adds the range of an unknown, what it means, and what makes a floor one."""
         value = Expr(((1, monomial),))
         found = interval_of(value, self.known.ranges)
         if found.low is not None and found.low > -FAR:
@@ -160,7 +160,7 @@ class _System:
                 yield
 
     def _multiply(self, facts: Iterable[Expr], factors: Mapping[Monomial, Collection[Monomial]], most: int) -> None:
-        """Adds products of facts that bring so many unknowns at most."""
+        """Adds products of facts that bring at most this number of unknowns."""
         for fact in facts:
             for factor, partners in factors.items():
                 if self.products < MOST_PRODUCTS and any(m in partners for _, m in fact.terms):

@@ -169,9 +169,9 @@ def _depth(v: Visit) -> int:
 
 
 def _trips(those: Iterable[Visit], depth: int, is_spelled_out: bool = True) -> Trips | None:
-    """How often statements run together, of which the innermost are in so many loops: those turn so often in each turn
-    of the others. None where a block around one depends on more than which thread it is. Spelled out, two that are
-    alike are equal."""
+    """How often statements run together, of which the innermost are in this number of loops: those turn so often in
+    each turn of the others. None where a block around one depends on more than which thread it is. Spelled out, two
+    that are alike are equal."""
     found: Trips = {}
     for v in those:
         loops: list[tuple[Expr, Expr, Expr]] = []

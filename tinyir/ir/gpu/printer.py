@@ -1,4 +1,4 @@
-"""Kernels as text, a statement a line, a block two blanks further in."""
+"""Kernels as text, one statement on each line, a block two blanks further in."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from .linear import Known, is_shown
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known at a place of the kernel: ranges of names, what `let`s stand for (written out, and `near`, as they
-    stand in the text), guards that hold, and of those that do not (`broken`) the sides, of which one at least is < 0. A
-    place whose guards shut out every value of a name is never reached: there everything is proven. `vocabulary` has
-    every name that is spoken of."""
+    """What is known at a place of the kernel: ranges of names, what `let`s mean (written out, and `near`, as they
+    are written in the text), guards that hold, and of those that do not (`broken`) the sides, of which one at least is
+    < 0. A place whose guards shut out every value of a name is never reached: there everything is proven. `vocabulary`
+    has every name that is spoken of."""
 
     ranges: dict[str, Interval] = field(default_factory=dict)
     lets: dict[str, Expr] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def _range_of(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
 
 
 def _within_both(left: Interval, right: Interval) -> Interval:
-    """What lies in both ranges."""
+    """What is in both ranges."""
     low, high = ([e for e in ends if e is not None] for ends in ((left.low, right.low), (left.high, right.high)))
     return Interval(max(low, default=None), min(high, default=None))
 

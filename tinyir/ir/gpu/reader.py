@@ -96,8 +96,8 @@ class _Line:
 
 
 def _nest(trees: list[Any], kernel: str, whole: str) -> list[_Line]:
-    """The lines of a kernel as blocks. Raises Refused (E1601) where a line stands too far in, or where no line above
-    stands."""
+    """The lines of a kernel as blocks. Raises Refused (E1601) where a line is indented too far, or where no line above
+    has its indentation."""
     top: list[_Line] = []
     blocks = [(top, trees[0].meta.column if trees else 0)]
     for tree in trees:

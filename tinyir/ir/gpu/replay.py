@@ -55,7 +55,7 @@ class Replay:
                 self.numbers |= {f"{s.cursor}.previous": (after - 1) % ring, f"{s.cursor}.slot": after % ring}
 
     def enter(self, s: Statement) -> None:
-        """A block that is no loop begins."""
+        """A block other than a loop begins."""
 
     def one(self, s: Statement) -> None:
         """A statement runs."""

@@ -32,7 +32,7 @@ BLOCK = 64, 16  # rows and columns of an accumulator that threads send together
 
 
 def check_sends(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    """What is sent lies in a row, and is whole before the engine reads it; a CTA leaves when its own has been read; as
+    """What is sent is in a row, and is whole before the engine reads it; a CTA leaves when its own has been read; as
     many bytes are expected as land. The halves of a barrier come in turn. That the other has begun is for `mbarriers`
     to see."""
     yield from _check_halves(kernel)

@@ -36,7 +36,7 @@ def check_unwritten(module: Any) -> Iterator[Diag]:
 
 
 def _tensors_of(kernel: Kernel, name: str) -> Iterator[str]:
-    """The tensors that a name of a kernel may stand for: those of a map, and of all that may be picked."""
+    """The tensors that a name of a kernel may mean: those of a map, and of all that may be picked."""
     for s in statements(kernel.body):
         if isinstance(s, nodes.Pick) and s.name == name:
             for one in s.of:

@@ -6,8 +6,8 @@ two points to one element, no two stores may meet, and together they must reach 
 numbers here: those of a shape set, or others that are no multiples of any tile, as far as the kernel allows.
 
 A store is passed over with its tensor where isl cannot follow it: at a place or under a guard that the data decide, or
-that depends on which thread holds an element of a matrix. An atomic is no store: it folds into what was written before
-(`ir.gpu.atomics`).
+that depends on which thread holds an element of a matrix. An atomic is not a store: it folds into what was written
+before (`ir.gpu.atomics`).
 """
 
 from __future__ import annotations
@@ -351,7 +351,7 @@ class _Walk:
         self.block(s.body, inside)
 
     def _by_one(self, point: Point, unit: int) -> tuple[Point, set[str]]:
-        """The points of one of so many threads that do something together, and the names that tell them apart."""
+        """The points of one of a number of threads that do something together, and the names that tell them apart."""
         lost = {"lane", "thread.index", "thread.x", "thread.y", "thread.z", "warpgroup.thread"} | (
             {"warp.index"} if unit == 128 else set()
         )

@@ -14,13 +14,13 @@ kernel.
       estimate   66.1 us  bound compute  smem 8192 B  regs 128  occupancy 2 CTA/SM
 
 What the region had and this text does not have: nothing; a plan only adds, but that a region which is several kernels
-stands here as a region for each, with buffers between them: one with several contractions, since no template keeps
+is here a region for each, with buffers between them: one with several contractions, since no template keeps
 several accumulators, one whose prologue is better a kernel apart, and one that no family of kernels covers as a whole.
 It names regions, axes, tensors and values of the regions above it, and decides no meaning. A plan of several regions is
 one kernel: of regions that a deferred buffer joins, or of siblings, contractions that are the same but for their
 tensors; it speaks of the first of them, and the axis `sibling` counts them. Several plans of the same regions are
 alternatives: at each run the first whose `assume` holds of the symbols is taken. A hand-made plan is checked, then
-obeyed. `algo`, `tile` and `stages` always stand; another field stands when it differs from its default.
+obeyed. `algo`, `tile` and `stages` are always written; another field is written when it differs from its default.
 
 Axes are written whole (`i0`), as the tile's number (`i0.o`) or the place inside the tile (`i0.i`); `i0.o*i2.o` is one
 number made of both, the first outermost. The tile of a contraction is [left, right, sum], of a row kernel [rows, row
@@ -67,7 +67,7 @@ GRAMMAR = Grammar("plan", "plan_text")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A plan text: the region module, and a plan a kernel in the order of the program."""
+    """A plan text: the region module, and a plan for each kernel in the order of the program."""
 
     program: region_text.Module
     plans: tuple[Plan, ...]

@@ -51,7 +51,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Vectorize:
-    """`i1 width 4`: so many elements along `axis` move as one access; of `i0*i1` along both as one, the first
+    """`i1 width 4`: 4 elements along `axis` move as one access; of `i0*i1` along both as one, the first
     outermost."""
 
     axis: str
@@ -115,7 +115,7 @@ class Async:
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A copy of a tensor that the kernel reads in its place: `padded`, in which each row begins on a line of 128 bytes,
-    or `turned`, whose rows lie along the sum besides; with `_once` behind it one that is kept, of a constant of the
+    or `turned`, whose rows run along the sum besides; with `_once` behind it one that is kept, of a constant of the
     model."""
 
     tensor: str
@@ -148,11 +148,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One kernel's plan. Fields stand in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a
+    """One kernel's plan. Fields come in the order of the text. `persistent` CTAs walk over the tiles (0: a CTA a
     tile); `assume` is what must hold of the symbols. `math` is how tensor cores multiply fp32 (`ir.plan.words`),
     `promote` after how many elements of the sum what they have summed is added in fp32 (0: at no time), `partials` how
     many such sums are held: with two one is added while the other runs. `atomics unordered` lets updates be folded in
-    any order. `spans` say where each field stands."""
+    any order. `spans` say where each field is."""
 
     regions: tuple[str, ...]
     arch: str
@@ -200,7 +200,7 @@ class Plan:
         return ".".join(self.regions)
 
     def span_of(self, word: str = "plan") -> Span | None:
-        """Where a field stands, or the plan's first line; None for a plan that was not read from a text."""
+        """Where a field is, or the plan's first line; None for a plan that was not read from a text."""
         places = dict(self.spans)
         return places.get(word, places.get("plan"))
 
@@ -221,7 +221,7 @@ class Plan:
         return self.layout_of(tensor).removesuffix(ONCE) == "padded"
 
     def is_turned(self, tensor: str) -> bool:
-        """Whether the kernel reads a copy of the tensor that lies along the sum, made at each run or once."""
+        """Whether the kernel reads a copy of the tensor whose rows run along the sum, made at each run or once."""
         return self.layout_of(tensor).removesuffix(ONCE) == "turned"
 
     def is_copied(self, tensor: str) -> bool:

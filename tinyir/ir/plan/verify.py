@@ -13,7 +13,7 @@ from .words import WORDS
 
 
 def fault_of(plan: Any, code: str, word: str, **facts: Any) -> Diag:
-    """A fault of a plan, where the field `word` stands."""
+    """A fault of a plan, where the field `word` is."""
     return Diag(code, plan.name, facts, plan.span_of(word))
 
 
@@ -47,7 +47,7 @@ def check_coverage(module: Any) -> Iterator[Diag]:
 
 
 def _are_alternatives(plans: list[Any]) -> bool:
-    """Whether plans of one region can stand beside each other: they are of the same regions, and only the last is for
+    """Whether plans of one region can be beside each other: they are of the same regions, and only the last is for
     all sizes."""
     return all(p.regions == plans[0].regions for p in plans) and all(p.assume for p in plans[:-1])
 

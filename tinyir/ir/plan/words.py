@@ -1,6 +1,6 @@
 """What the fields of a plan may say. Kinds of problem and algos are the families' (`kernels`).
 
-`math` says how tensor cores, whose fp32 factors have 11 bits, multiply fp32: `tf32` rounds each factor to so many,
+`math` says how tensor cores, whose fp32 factors have 11 bits, multiply fp32: `tf32` rounds each factor to 11 bits,
 `tf32x3` writes it as the sum of two such numbers and adds three products, which is as exact as fp32 (`target.tf32`).
 Without it fp32 is multiplied as it is, by no tensor core. `atomics unordered` lets updates be folded in the order in
 which threads come where that changes the bits (`ir.scatters`)."""
@@ -44,6 +44,6 @@ LEAST_SUM = {
 
 
 def least_sum(depth: int, parts: int, math: str) -> int:
-    """Elements along the sum without which some of so many parts would have no tile of this depth, or `math` would not
+    """Elements along the sum without which some of the parts would have no tile of this depth, or `math` would not
     be as exact as fp32."""
     return max(depth * (parts - 1) + 1, LEAST_SUM[math])

@@ -1,5 +1,5 @@
 """A contraction over windows as the copy engine fetches it: channels innermost in memory and in the sum, the other
-operand a matrix of rows of taps and channels. What lies otherwise is copied so, a constant once.
+operand a matrix of rows of taps and channels. What is in another order is copied so, a constant once.
 
 before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[i0, k0, i2 + k1], w[i1, k0, k1]) }
 after:  region y.x  yield y.x[i0, i1, i2] = x[i0, i2, i1]
@@ -24,7 +24,7 @@ from .parts import free_name
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A factor of a contraction: the work in it, where that may stand apart as `region`, and what is read of it
+    """A factor of a contraction: the work in it, where that may be computed apart as `region`, and what is read of it
     then."""
 
     work: Body

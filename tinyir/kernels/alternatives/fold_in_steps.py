@@ -6,7 +6,7 @@ after:  region sum.part   for c0: 512     %sum.part = reduce sum (k0: 32768) { X
                           %sum.part
         region sum        for             %sum = reduce sum (c0: 512) { sum.part[c0] }              yield Y[] = %sum
 
-A place is found so too: where in each chunk its best stands, and in which chunk the best of all.
+A place is found so too: where in each chunk its best is, and in which chunk the best of all.
 
 before: region top        for             %top = reduce argmax (k0: 16777216) { X[k0] }             yield Y[] = %top
 after:  region top.part   for c0: 512     %top.best = reduce max (k0: 32768) { X[32768*c0 + k0] }   yield top.best[c0] =

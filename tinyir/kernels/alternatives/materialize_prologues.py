@@ -1,5 +1,5 @@
 """A prologue of a contraction as a kernel of its own, where the two kernels take less than the one: the contraction
-then multiplies what lies in memory, which tensor cores and copy engines ask for. So do windows, which no copy engine
+then multiplies what is in memory, which tensor cores and copy engines ask for. So do windows, which no copy engine
 fetches, as the rows or the columns of a matrix.
 
 before: region y    %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
@@ -113,8 +113,8 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
 
 
 def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Iterator[Side]:
-    """The ways in which a factor may stand apart: its work in the place of its operand, and what no copy engine fetches
-    as a matrix, along the sum or along its own axes. Their names go to `names`."""
+    """The ways in which a factor may be computed apart: its work in the place of its operand, and what no copy engine
+    fetches as a matrix, along the sum or along its own axes. Their names go to `names`."""
     made = (
         _work(one, kernel, at, names),
         *(_matrix(module, one, kernel, at, names, is_along) for is_along in (True, False)),
@@ -161,7 +161,7 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
 
 def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: set[str], is_along: bool) -> Side | None:
     """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a
-    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand as it lies, and
+    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand in place, and
     where the matrix would take too much memory."""
     factor, operand, own = kernel.factors[at], (kernel.lhs, kernel.rhs)[at], (kernel.left, kernel.right)[at]
     if isinstance(view_of(one, operand.tensor, operand.index, kernel), View):

@@ -132,7 +132,7 @@ class _Naming:
         return Ref(self.lets[-1].name, body.dtype)
 
     def inside(self, body: Body) -> Body:
-        """A value's expression: its outermost fold stands, those inside it that vary along no new axis are named."""
+        """A value's expression: its outermost fold is kept, those inside it that vary along no new axis are named."""
         if isinstance(body, Gather):
             return replace(body, at=self.at(body.at), body=self._without_own(body.body))
         if isinstance(body, Scatter):

@@ -1,4 +1,4 @@
-"""One region as several, one after another: what one part hands to a later one stands in a buffer between them.
+"""One region as several, one after another: what one part hands to a later one is in a buffer between them.
 
 A value with a home is computed there, and later parts read it from memory; any other is computed again in each part
 that uses it. A part has the axes that something in it varies along or folds, and no more.
@@ -52,7 +52,7 @@ def numbered_name(base: str, taken: Container[str]) -> str:
 class Surroundings:
     """What a rewrite of one region may ask: the names that are taken, the microseconds of a region's best plan
     (infinite without one), the symbols' values of the first shape set, the microseconds that a region takes at the
-    least in so many launches, and the constants of the model."""
+    least in this number of launches, and the constants of the model."""
 
     names: Names
     time_of: Callable[[Region], float]

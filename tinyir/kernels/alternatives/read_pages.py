@@ -1,4 +1,4 @@
-"""A cache of keys or values in pages as it lies, where a family of kernels follows the table of its pages: the copy
+"""A cache of keys or values in pages read in place, where a family of kernels follows the table of its pages: the copy
 that a gather makes is not made.
 
 before: region g  for i0: B, i1: N, i2: 64, i3: D   yield G[i0, i1, i2, i3] = gather (k0: P = table[i0, i1])
@@ -44,7 +44,7 @@ def _gather_of(one: Region) -> Gather | None:
 
 
 def with_pages(region: Region, copies: Mapping[str, Region]) -> Region:
-    """The region with what copies hold read where it lies."""
+    """The region with what copies hold read in place."""
     taken = {a.name for b in bodies_of(region) for n in walk(b) for a in axes_made_by(n)}
     taken |= {a.name for a in region.iters}
     taken |= {n for t in (*region.inputs, *region.outputs) for e in t.type.shape for n in e.names()}

@@ -61,8 +61,8 @@ Pair = tuple[Region, Region]
 
 
 def parts_of(pair: Pair, sizes: Mapping[str, int], sms: int) -> tuple[int, ...]:
-    """The numbers of chunks that are worth a try on a card of so many SMs: for whole rounds of CTAs; none where there
-    are CTAs enough without."""
+    """The numbers of chunks that are worth a try on a card with this number of SMs: for whole rounds of CTAs; none
+    where there are CTAs enough without."""
     kernel = streaming_of(*pair)
     if isinstance(kernel, str) or not _is_split(kernel):
         return ()
@@ -95,8 +95,8 @@ def _is_split(kernel: Streaming) -> bool:
 
 
 def split_columns(pair: Pair, parts: int, step: int, names: Names) -> tuple[Region, Region, Region] | None:
-    """The regions of two steps, the columns in so many chunks, each a multiple of `step`; None where a value is moved
-    on its way."""
+    """The regions of two steps, the columns in this number of chunks, each a multiple of `step`; None where a value is
+    moved on its way."""
     kernel = streaming_of(*pair)
     if isinstance(kernel, str) or not _is_split(kernel):
         return None

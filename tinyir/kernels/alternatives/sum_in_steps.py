@@ -31,7 +31,7 @@ PARTS = (2, 4, 8, 16, 32)
 
 
 def sum_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
-    """The regions that a region becomes; itself alone where it is no contraction, or is as fast alone."""
+    """The regions that a region becomes; itself alone where it is not a contraction, or is as fast alone."""
     sizes = around.sizes
     kernel = next(iter(kernels_of(region, sizes)), None)
     if (

@@ -133,7 +133,7 @@ def _turnable(module: Module) -> dict[str, int]:
 
 
 def _can_be_reordered(region: Region) -> bool:
-    """Whether the region's axes may stand in another order: what is broadcast is told by their places, which is only
+    """Whether the region's axes may be in another order: what is broadcast is told by their places, which is only
     worked out anew outside of folds."""
     inner = (
         n

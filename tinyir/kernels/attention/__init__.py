@@ -29,7 +29,7 @@ text does. F are folds of their own.
 Reassociations: the sums along n run in tiles; h comes after the second sum; roundings to halves between the two sums
 are left out; X times numbers, less M times numbers, is one linear form.
 
-What is no number
+What is not a number
 -----------------
 A row whose X are all -inf has M = -inf. The text's E is NaN there, and Z and P with it, unless it subtracts another
 number from such a row (`is_guarded`), which makes E and Z 0. The kernel always subtracts 0 from it, so that tiles that
@@ -39,7 +39,7 @@ otherwise, Z is NaN for such a row. A NaN or +inf among the X of a row makes M, 
 A guard, `P where P is a number else 0`, is a condition on the row: P is E / Z times finite numbers. With M, Z is NaN,
 or 0 where `is_guarded`, exactly when P is NaN for all n, or else at least 1 and finite, and so is P. Without M, Z may
 also be inf, when P is NaN or 0 for each n, and the guard leaves 0. So the row is 0 unless 0 < Z < inf. What V has under
-a weight of 0 is unspecified if it is no number.
+a weight of 0 is unspecified if it is not a number.
 """
 
 from .masks import masks_of, tile_is_touched

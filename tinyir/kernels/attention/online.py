@@ -60,7 +60,7 @@ class Held:
 
 
 class OnlineSoftmax:
-    """Part of a template: the plan's tile is so many rows of the query, so many columns of scores, and the output's sum
+    """Part of a template: the plan's tile has rows of the query, columns of scores, and the output's sum
     has `width` columns. `m0` is the tile's first row, `part` that of these threads in it."""
 
     def __init__(self, problem: Problem, held: Held, rows: int, columns: int, width: int):
@@ -369,7 +369,7 @@ def times(body: Body, factor: float) -> Body:
 
 
 def type_of(dtype: DType, *shape: int) -> TensorType:
-    """The type of an array of so many elements."""
+    """The type of an array with this number of elements."""
     return TensorType(dtype, tuple(map(Expr.of, shape)))
 
 

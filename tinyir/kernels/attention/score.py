@@ -25,8 +25,8 @@ MOST_GAIN = 256.0  # of a number that multiplies weights in halves
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """`work` is what stands for a score before `factor` and `masks`, or None where that is the first product itself;
-    `scale` is the part of the factor that the row's maximum has to have where other values speak of it.
+    """`work` is what takes the place of a score before `factor` and `masks`, or None where that is the first product
+    itself; `scale` is the part of the factor that the row's maximum has to have where other values speak of it.
     `has_reciprocal`: a row's total is never a number whose reciprocal overflows."""
 
     factor: float

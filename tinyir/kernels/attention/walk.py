@@ -33,7 +33,7 @@ class Side:
 
 
 def sides_of(masks: Iterable[Bound], row: str, column: str, rows: int, first: Expr) -> tuple[Side, ...] | None:
-    """The guards of the masks for a tile of so many rows; None where one of them is of another form."""
+    """The guards of the masks for a tile with this number of rows; None where one of them is of another form."""
     found: list[Side] = []
     for bound in masks:
         if bound.equals is not None:
@@ -56,7 +56,7 @@ class Walk:
     """The walk over blocks of columns. `setup` names its ends; block t of 0..`steps` begins at column `start(t)`. Block
     0 is cut, then those of 1..`cut`, those of `cut`..`whole` are whole, those of `whole`..`steps` cut. `is_whole`: no
     block is cut. `may_pass_end`: a block may begin beyond the last column. No column from `end` on is touched; where
-    that is no column at all one block is walked all the same."""
+    there is none, one block is walked all the same."""
 
     setup: tuple[Statement, ...]
     end: Expr
@@ -74,7 +74,7 @@ class Walk:
 
 
 def walk_of(sides: tuple[Side, ...] | None, length: Expr, columns: int, name: callable) -> Walk:
-    """The walk over `length` columns in blocks of so many. `name` gives the names of its integers."""
+    """The walk over `length` columns in blocks. `name` gives the names of its integers."""
     ends = [s for s in sides or () if s.what == AFTER]
     starts = [s for s in sides or () if s.what == BEFORE]
     setup: list[Statement] = []

@@ -78,7 +78,7 @@ def exponent_of(
 
 
 def _maximum(numbers: Numbering, atom: int, tops: dict[str, int]) -> tuple[str, bool]:
-    """The maximum that a number of the row is, and whether another stands for it where it is -inf."""
+    """The maximum that a number of the row is, and whether another replaces it where it is -inf."""
     node = numbers.nodes[atom]
     if node.kind == "fold":
         return (node.name, False) if node.name in tops else ("", False)

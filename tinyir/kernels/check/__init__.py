@@ -113,7 +113,7 @@ def _has_counts(plan: Any, kernel: Kernel) -> bool:
 
 
 def _corrected(plan: Any, fault: Diag, word: str, line: str) -> Diag:
-    """The fault with the edit that corrects it, where the field stands in the text."""
+    """The fault with the edit that corrects it, where the field is in the text."""
     return replace(fault, edit=Edit(fault.span, line)) if word in dict(plan.spans) else fault
 
 
@@ -203,7 +203,7 @@ def _check_tile(case: Case) -> Iterator[Diag]:
 
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
-    """How many threads stand along each number of the tile, as `bind` says."""
+    """How many threads go along each number of the tile, as `bind` says."""
     for group in kernel.groups:
         place = plan.place_of(f"{group[-1].name}.i") if group else None
         position = {"thread.x": 0, "thread.y": 1, "thread.z": 2}.get(place)

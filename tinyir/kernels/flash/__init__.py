@@ -4,7 +4,7 @@ stay in the registers of warpgroups, become weights there, and are the left oper
 It wins wherever the maps let the copy engine fetch what is read, depth and width are at most 256, and there are rows
 enough to fill the card. `tile` is [64 rows for each consumer, columns of scores, depth], `stages` blocks of keys and
 values on their way, `order group` heads that run together; with `async ... overlap epilogue` the next query is fetched
-while a tile ends. Keys and values may lie in pages that data name (`pages`), and columns may end where data say
+while a tile ends. Keys and values may be in pages that data name (`pages`), and columns may end where data say
 (`limits`); the heads of a group are rows beside few queries (`rows`).
 """
 

@@ -37,10 +37,10 @@ TILE = 64  # rows of a warpgroup
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """How a tensor is fetched or written in boxes: which of its dims the tile's rows lie along, the last dim having its
+    """How a tensor is fetched or written in boxes: which of its dims the tile's rows run along, the last dim having its
     columns, and where a tile begins along each dim, its own rows and columns taken off. `has_whole_rows`,
     `has_whole_columns`: what hangs over the tile's end there hangs over the tensor's, so that it is zero when fetched
-    and dropped when written. Of packed rows `each` lie along the dim `inner`, one after another. With a
+    and dropped when written. Of packed rows `each` run along the dim `inner`, one after another. With a
     `page`, `first` has the block's first column in it."""
 
     tensor: Tensor
@@ -58,7 +58,7 @@ class Box:
         return self.tensor.type.dtype
 
     def sides(self, rows: int, columns: int) -> tuple[Expr, ...]:
-        """The box of so many rows and columns."""
+        """The box with this number of rows and columns."""
         rank = self.tensor.type.rank
         along = {self.row: rows // self.each, rank - 1: columns} | ({self.inner: self.each} if self.inner >= 0 else {})
         return tuple(Expr.of(along.get(n, 1)) for n in range(rank))
@@ -95,13 +95,13 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """A streaming kernel as this family computes it. `work` is what stands for a score before `factor` and `masks`, or
-    None where that is the first product itself; `scale` is the part of the factor that the row's maximum has to have
-    where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that is written
-    element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows. `block`: what the
-    columns of a block must divide, so that none has values beyond the last column; 0 where the tensor ends there.
-    `limits`: the integers of a tile that data give, by the names that the masks have for them. `packed`: the query
-    heads of a group as rows beside the queries."""
+    """A streaming kernel as this family computes it. `work` is what takes the place of a score before `factor` and
+    `masks`, or None where that is the first product itself; `scale` is the part of the factor that the row's maximum
+    has to have where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that
+    is written element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows.
+    `block`: what the columns of a block must divide, so that none has values beyond the last column; 0 where the tensor
+    ends there. `limits`: the integers of a tile that data give, by the names that the masks have for them. `packed`:
+    the query heads of a group as rows beside the queries."""
 
     streaming: Streaming
     query: Box
@@ -278,7 +278,7 @@ def _fetched(region: Region, factor: Body, row: Axis, column: Axis, here: dict[s
 
 
 def _paged(region: Region, gather: Gather, row: Axis, column: Axis, here: dict[str, str]) -> Box:
-    """The box of a block of columns that lies in a page."""
+    """The box of a block of columns that is in a page."""
     found = page_of(gather, row, here)
     if isinstance(found, str):
         raise _No(found)

@@ -1,9 +1,9 @@
-"""Keys and values that lie in pages, whose numbers data give.
+"""Keys and values that are in pages, whose numbers data give.
 
     gather (k1: P = table[i0, floor(i3/64)]) { K[k1, i1, i3 - 64*floor(i3/64), k0] }
         →   a box of rows of page p, p = table[i0, floor(n0/64)] below P, for a block that begins at column n0
 
-Blocks of columns divide a page, so that each lies in one. A block's number is read where it is fetched.
+Blocks of columns divide a page, so that each is in one. A block's number is read where it is fetched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Page:
 
 
 def page_of(gather: Gather, row: Axis, here: dict[str, str]) -> tuple[Page, int] | Phrase:
-    """The page of a factor that data choose, and the dim that its rows lie along; or why it is none. `row` is the axis
+    """The page of a factor that data choose, and the dim that its rows run along; or why it is none. `row` is the axis
     of the block's columns in the factor's own region, whose axes `here` renames."""
     read, name = gather.body, gather.axis.name
     if not isinstance(read, Read) or any(isinstance(n, (Gather, Reduce, Scan, Scatter)) for n in walk(gather.at)):

@@ -23,7 +23,7 @@ def names_of_row(flash: Flash, number: Expr, name: str) -> tuple[Statement, ...]
 
 
 def guard_of_row(flash: Flash, rows: int) -> tuple[Bound, ...]:
-    """What must hold of the axes for a row of a tile of so many rows to be one of the query's."""
+    """What must hold of the axes for a row of a tile with this number of rows to be one of the query's."""
     row, packed = flash.streaming.row, flash.packed
     if packed is None:
         return () if divides(rows, row.size) else below(Expr.of(row.name), row.size)
@@ -32,7 +32,7 @@ def guard_of_row(flash: Flash, rows: int) -> tuple[Bound, ...]:
 
 
 def named_page(flash: Flash, page: Page, name: str, masks: Sequence[Bound], first: Expr) -> tuple[Statement, ...]:
-    """The number of the page that a block of columns lies in, whose `first` is this one; page 0 of a block that the
+    """The number of the page that a block of columns is in, whose `first` is this one; page 0 of a block that the
     masks leave nothing of."""
     row, column = flash.streaming.row.name, flash.streaming.column.name
     point = {a.name: Expr.of(a.name) for a in flash.streaming.first.iters} | {column: first}

@@ -12,7 +12,7 @@ bytes are on their way.
     fold over the threads that share columns: lanes by shuffles, others through shared memory, in their order
     the end of the sum in shared memory (`shared_sum`), which a cluster may have cut
 
-Neighbouring threads stand along the axis in which the large operand is contiguous: the columns, or the sum.
+Neighbouring threads go along the axis in which the large operand is contiguous: the columns, or the sum.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Thread:
 
     @property
     def is_along_sum(self) -> bool:
-        """Whether neighbouring threads stand along the sum."""
+        """Whether neighbouring threads go along the sum."""
         return stands_along_sum(self.plan, self.kernel)
 
     @property
@@ -74,7 +74,7 @@ class _Thread:
 
     @property
     def holds_rows(self) -> bool:
-        """Whether the small operand too is read several neighbours at once: both lie along the sum."""
+        """Whether the small operand too is read several neighbours at once: both run along the sum."""
         lhs, rhs = self.kernel.lhs, self.kernel.rhs
         view = view_of(self.region, lhs.tensor, lhs.index, self.kernel)
         return self.is_along_sum and lhs.dtype == rhs.dtype and isinstance(view, View) and view.inner == "sum"
@@ -97,7 +97,7 @@ class _Thread:
         return (self.plan.micro[1] * r + n,)
 
     def at(self, word: str, count: int) -> Expr:
-        """The name of a loop of so many turns; 0 where there is one."""
+        """The name of a loop with this number of turns; 0 where there is one."""
         return self.fresh.expr(word) if count > 1 else ZERO
 
     def over(self, body: Statement, *names: tuple[str, int]) -> Statement:

@@ -1,4 +1,4 @@
-"""What a gemv contraction asks of a plan: what is read in its accesses lies so that they can read it."""
+"""What a gemv contraction asks of a plan: what it reads in vectors is contiguous and aligned."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Plans of a contraction with next to no rows: the large operand from memory into registers, each element once.
 
-Neighbouring threads stand along the axis in which the large operand is contiguous. As many of its elements move in one
+Neighbouring threads go along the axis in which the large operand is contiguous. As many of its elements move in one
 access as the rows are multiples of, up to 16 bytes, which is proven, or holds at every shape set and is then assumed;
 the same with single elements assumes nothing.
 """
@@ -24,8 +24,8 @@ from ..problem import Contraction
 MOST_ROWS = 4  # with more, the tensor cores are idle for nothing
 ACROSS = ((4, 128), (8, 64), (16, 32), (32, 16), (4, 256))  # threads along the columns and along the sum
 ALONG = ((32, 4), (32, 8), (32, 16))  # along the sum and along the columns
-DEPTHS = (8, 4)  # elements along the sum, of a thread that stands along the columns
-COLUMNS = (4, 2)  # of a thread that stands along the sum
+DEPTHS = (8, 4)  # elements along the sum, of a thread, where neighbouring threads go along the columns
+COLUMNS = (4, 2)  # of a thread, where neighbouring threads go along the sum
 PARTS = (1, 2, 4, 8)  # of a sum that a cluster shares
 
 

@@ -1,5 +1,5 @@
-"""The cost of a scan by look back: a CTA a tile, which waits for those before it once, behind a launch that clears
-their words."""
+"""The cost of a scan by look back: one CTA for each tile, which waits for those before it once, behind a launch that
+clears their words."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ to (`ir.gpu.across`).
     for u in 0..4 unroll
       the values at i0 + v, of which the scan is add(add(y.total[0], y.acc[u]), y.own[u, v]), and the stores
 
-Where neighbours do not lie side by side, a thread takes one element a turn; of a row that does not begin or end with a
+Where neighbours are not side by side, a thread takes one element a turn; of a row that does not begin or end with a
 whole vector the first or last neighbours are taken one by one (`side_by_side`). A reversed scan counts the axis from
-its end. Words are set to 0 by a kernel in front, `y.start`.
+its end. Words are set to 0 by an earlier kernel, `y.start`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def before(plan: Plan, problem: Problem) -> Before:
 
 
 def tiles_of(plan: Plan, kernel: Prefix) -> Expr:
-    """Tiles of a row, the first vector of which may cover elements in front of it too."""
+    """Tiles of a row, the first vector of which may cover elements before it too."""
     width, size = plan.width_of(kernel.row[0].name), kernel.row[0].size
     return (size if is_multiple(size, width) else size + width - 1).ceildiv(plan.tile[1])
 
@@ -128,7 +128,7 @@ def look_back_workspaces(plan: Plan, region: Region, kernel: Prefix) -> tuple[Te
 
 
 def start_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
-    """The kernel in front, which sets the counter and all words to 0."""
+    """The earlier kernel, which sets the counter and all words to 0."""
     counter, words = words_of(plan, region, kernel)
     fresh = Fresh(names_in(region))
     word, shape = fresh.name("word"), next(iter(words.values())).status.type.shape
@@ -158,7 +158,7 @@ def _fits(total: Expr) -> tuple[Statement, ...]:
 
 @dataclass
 class _Writer:
-    """Writes the kernel: `turns` vectors of a run a thread and tile."""
+    """Writes the kernel: `turns` vectors of a run for each thread and tile."""
 
     plan: Plan
     region: Region
@@ -191,7 +191,7 @@ class _Writer:
         return Kernel(self.plan.name, self.plan.regions, self.plan.arch, (tiles * rows,), self.plan.threads, body)
 
     def _in_turn(self, tiles: Expr, ctas: Expr) -> list[Statement]:
-        """The ticket, and the tile and rows that it stands for."""
+        """The ticket, and the tile and rows whose number it is."""
         place, taken = self.fresh.name("place"), self.fresh.name("turn") if self.kernel.rows else self.tile
         found: list[Statement] = [
             shared(place, PLACE),
@@ -272,7 +272,7 @@ class _Writer:
         return writer, neighbours
 
     def _each_turn(self, first: list[Statement], inside: list[Statement]) -> Statement:
-        """The statements for each vector of this thread, those `inside` where it lies in the row."""
+        """The statements for each vector of this thread, those `inside` where it is in the row."""
         threads, axis = self.plan.threads[0], self.kernel.row[0]
         count, number = self.run.covering(self.skew), Expr.of(self.number)
         taken = threads * self.turns * Expr.of(self.tile) + threads * Expr.of(self.turn) + "thread.x"

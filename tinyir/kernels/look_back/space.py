@@ -17,7 +17,7 @@ HELD = (8, 16, 32)  # elements of a tile that a thread keeps in registers
 
 
 def propose_look_back(problem: Problem, card: Device) -> tuple[Proposal, ...]:
-    """Each tile where the folds fit in words, in vectors where neighbours are known to lie side by side."""
+    """Each tile where the folds fit in words, in vectors where neighbours are known to be side by side."""
     kernel, region = problem.kernel, problem.region
     if any(wide(s.dtype).bytes not in WORDS_OF for s in scans_of(region)):
         return ()

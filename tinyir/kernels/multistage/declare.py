@@ -14,7 +14,7 @@ from ..problem import Contraction
 from ..resources import allotted, threads_of
 
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
-FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment lie in different banks
+FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
 ADDRESSING = 68  # registers: the copies keep an address each
 WARP = 32
 

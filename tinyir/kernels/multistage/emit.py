@@ -3,12 +3,12 @@
 
     fill the first `prefetch` slots; wait for the first; fetch its first fragments
     for k: start filling the slot that was left last
-      for each 16 of the tile's depth: fetch the fragments of the next 16, multiply those at hand
+      for each 16 of the tile's depth: fetch the fragments of the next 16, multiply the present ones
       before the last of them: wait for the next tile, meet, go on to its slot
-    (where a product takes long, its own fragments are fetched in front of it, and the wait stands at the loop's start)
+    (where a product takes long, its own fragments are fetched before it, and the wait is at the loop's start)
     the epilogue, warp by warp (`warp_epilogue`)
 
-Whether an operand's rows lie along the sum or across it is read off its map, and ldmatrix takes either, so no layout
+Whether an operand's rows run along the sum or across it is read off its map, and ldmatrix takes either, so no layout
 needs a copy. An operand whose rows begin on multiples of 4, 8 or 16 bytes is copied asynchronously by as many; one
 whose rows do not, element by element, since a copy of 2 bytes is not asynchronous; so is one that is gathered (a window
 of a convolution, with its guard). One that the plan pads is copied 16 bytes at once from its copy (`padding`), where
@@ -50,7 +50,7 @@ FRAGMENTS = {
     "": 2,
     "tf32": 2,
     "tf32x3": 1,
-}  # sets of them, by `math`: one at hand, one on its way where a product is over soon
+}  # sets of them, by `math`: one in use, one on its way where a product is over soon
 CORNERS = ("m0", "n0")
 
 

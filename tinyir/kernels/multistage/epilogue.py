@@ -5,7 +5,7 @@ neighbouring lanes get neighbouring columns, several a lane.
       barrier warp; each r, n of acc[16*i, 0]: store staged[warp.index][r, n]; barrier warp
       for v                                             a lane's columns, `width` of them side by side
         if row and columns are inside
-          bias.near[e] over e: 8 = bias[col + e] vector 8       what lies beside one another is read at once
+          bias.near[e] over e: 8 = bias[col + e] vector 8       what is adjacent is read at once
           for e: %bias_add, %relu ...; C.out[e] = %relu
           store C[row, col + e] over e: 8 = cast(C.out[e]) : fp16 vector 8
 """

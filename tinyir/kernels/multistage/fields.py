@@ -19,7 +19,7 @@ FRAGMENTS = {
     "": 2,
     "tf32": 2,
     "tf32x3": 1,
-}  # sets of them, by `math`: one at hand, one on its way where a product is over soon
+}  # sets of them, by `math`: one in use, one on its way where a product is over soon
 LEAST_STAGES, MOST_STAGES = 2, 16
 WIDTHS = (2, 4, 8, 16)
 
@@ -87,7 +87,7 @@ def _loads(case: Case) -> Accepts:
 
 
 def vector_axes(kernel: Contraction, region: Region, moved: Container[str]) -> tuple[str, ...]:
-    """The axes along which an access has several neighbours: of the factors that cp_async has `moved` as they lie in
+    """The axes along which an access has several neighbours: of the factors that cp_async has `moved` in
     memory, and of the output where its columns are one axis."""
     views = (
         view_of(region, read.tensor, read.index, kernel) for read in (kernel.lhs, kernel.rhs) if read.tensor in moved

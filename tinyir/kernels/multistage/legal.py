@@ -1,4 +1,4 @@
-"""What a multistage contraction asks of a plan: what cp.async copies lies so that it can copy it."""
+"""What a multistage contraction asks of a plan: what cp.async copies is contiguous and aligned."""
 
 from __future__ import annotations
 

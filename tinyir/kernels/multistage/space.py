@@ -108,7 +108,8 @@ def _sheet(
     layout: tuple[Layout, ...],
     first: int,
 ) -> Sheet:
-    """Every tile, depth and number of stages with copies of these widths; the `first` of all stands so far along."""
+    """Every tile, depth and number of stages with copies of these widths; `first` is the number of the first one among
+    all."""
     outermost = f"{kernel.sum[0].name}.o"
     binds = (
         *batch_bind(kernel),

@@ -1,11 +1,11 @@
-"""How a tensor of a contraction lies for the copy engine (TMA): its memory as a few dims, each of one role.
+"""A tensor of a contraction as the copy engine sees it (TMA): its memory as a few dims, each of one role.
 
     A[i0, k0] of fp16[M, K], left i0, sum k0       →   dims (left M, sum K): innermost along the sum
-    X[i0, i1, k0] of fp16[B, S, K], left i0, i1    →   dims (left B*S, sum K): one dim, since i0 and i1 lie side by side
+    X[i0, i1, k0] of fp16[B, S, K], left i0, i1    →   dims (left B*S, sum K): one dim, since i0 and i1 are side by side
     Q[i0, i1, k0] of fp16[H, S, K], batch i0       →   dims (batch H, left S, sum K)
     A[i0, 64*c0 + k0] of fp16[M, 512], batch c0    →   dims (left M, batch 8, sum 64)
 
-A box of such dims is a tile of the contraction. No op name is asked: only where each axis stands in the read.
+A box of such dims is a tile of the contraction. No op name is asked: only where each axis is in the read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Dim:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements lie from a row to the next
+    """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements are from a row to the next
     where they are more than the innermost dim has. With `windows` the first dim counts these, and neighbouring taps are
     `spread` elements apart along each axis of a window."""
 
@@ -87,7 +87,7 @@ class View:
 @dataclass(frozen=True, slots=True)
 class Vector:
     """A read in the epilogue that varies along one side of the tile alone, with its cast where it has one:
-    `cast(bias[i1]) : fp32`. `limits`: of a read that stands under a guard, that its index is inside, which the whole
+    `cast(bias[i1]) : fp32`. `limits`: of a read that is under a guard, that its index is inside, which the whole
     tile's need not be."""
 
     side: int  # 0 along left, 1 along right
@@ -127,8 +127,8 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
 
 
 def misfit(region: Region, kernel: Contraction, factors: tuple[str, ...], is_gathered: bool = False) -> str:
-    """Why tensor cores that multiply `factors` cannot compute a contraction as it stands, in words; empty when they
-    can. `is_gathered`: each element is copied by itself, so that a guard may stand around what is read."""
+    """Why tensor cores that multiply `factors` cannot compute a contraction as written, in words; empty when they
+    can. `is_gathered`: each element is copied by itself, so that a guard may be around what is read."""
     product = region.let(kernel.value).expr.body
     dtypes = (kernel.lhs.dtype, kernel.rhs.dtype)
     is_alike = dtypes[0] == dtypes[1] or {d.bytes for d in dtypes} == {1}
@@ -200,8 +200,8 @@ def padded(view: View, region: Region) -> View:
 
 
 def turned(view: View, region: Region) -> View:
-    """The view of a copy of the tensor that lies along the sum, each row beginning on a line, with zeros behind it: the
-    workspace `r.A.turned`."""
+    """The view of a copy of the tensor whose rows run along the sum, each row beginning on a line, with zeros behind
+    it: the workspace `r.A.turned`."""
     line = LINE_BYTES // view.tensor.type.dtype.bytes
     batch, own, (term,) = (
         [d for d in view.dims if d.role in roles] for roles in (("batch",), ("left", "right"), ("sum",))
@@ -222,7 +222,7 @@ def copied(view: View, region: Region, hint: str) -> View:
 
 def store_view(region: Region, kernel: Contraction, item: Yield, inner: str = "right") -> View | str:
     """The view of an output whose tiles the copy engine can write from the accumulator, or in words why it cannot.
-    `inner` is the role along which the output's neighbours lie."""
+    `inner` is the role along which the output is contiguous."""
     view = view_of(region, item.output, item.index, kernel)
     if isinstance(view, str):
         return view
@@ -275,8 +275,8 @@ def view_of(
 
 
 def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ...]:
-    """The axes that count a dim of so many places together, as the digits of a number do (`i1`, or `288*c0 + k0`),
-    outermost first; none where `place` is no such number."""
+    """The axes that count the places of a dim together, as the digits of a number do (`i1`, or `288*c0 + k0`),
+    outermost first; none where `place` is another number."""
     if place.name in axes:
         return (axes[place.name],) if axes[place.name].size == size else ()
     found: list[Axis] = []

@@ -1,4 +1,4 @@
-"""The end of a product at neighbouring columns of an output's row: what lies beside one another is read at once, and
+"""The end of a product at neighbouring columns of an output's row: what is adjacent is read at once, and
 written at once.
 
 bias.near[e] over e: 8 = bias[col + e] vector 8
@@ -29,7 +29,7 @@ from .point import Values, element_store
 class Columns:
     """The values and writes at `width` neighbouring columns along the axes `along`, at the region's `point`; `e` counts
     them and is part of the point. `known` are values that the kernel holds, `held` is what it has elsewhere than the
-    region says. What is read from an array of the kernel stays there, but for what lies `beside` one another."""
+    region says. What is read from an array of the kernel stays there, but for what is adjacent (`beside`)."""
 
     def __init__(
         self,

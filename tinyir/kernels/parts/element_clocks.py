@@ -1,4 +1,4 @@
-"""The cost of a map: a thread an element, what it folds or looks for included."""
+"""The cost of a map: one thread for each element, what it folds or looks for included."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def transposed_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
 
 
 def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool) -> Clocks:
-    """A thread an element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a few
-    elements at a time; for what is scattered there it looks at every place."""
+    """One thread for each element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a
+    few elements at a time; for what is scattered there it looks at every place."""
     region, device, sizes, occupancy = problem.region, at.device, at.sizes, at.occupancy
     flops, moved = at.work.flops, at.work.bytes
     elements = extent_of(problem.kernel.groups[0]).evaluate(sizes)
@@ -92,7 +92,7 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
 
 
 def _apart(plan: Plan, region: Region) -> int:
-    """Reads whose place a map works out for each element of a vector, since they do not lie as its run does."""
+    """Reads whose place a map works out for each element of a vector, since they are not contiguous as its run is."""
     axes = {name for item in plan.vectorize if len(item.axes) > 1 for name in item.axes}
     return sum(
         bool(axes & set(axes_of(n))) and not axes <= axes_of(n)

@@ -24,7 +24,7 @@ def in_a_line(case: Any) -> Fields:
 
 
 def in_vectors(plan: Plan, region: Region) -> Accepts:
-    """Neighbours that lie side by side in all tensors of a region, as many as a thread's elements are a multiple of."""
+    """Neighbours that are side by side in all tensors of a region, as many as a thread's elements are a multiple of."""
     each = math.prod(plan.micro)
     runs = (
         run

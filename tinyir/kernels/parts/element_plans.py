@@ -16,7 +16,7 @@ EACH = (1, 2, 4)
 
 def element_plans(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Each block size with one, two or four accesses a thread, a block's width apart so that a warp's accesses stay
-    together; an access moves as many neighbours as are known to lie side by side. A scalar takes one thread."""
+    together; an access moves as many neighbours as are known to be side by side. A scalar takes one thread."""
     kernel, region, found = problem.kernel, problem.region, []
     bind = element_binds(kernel)
     for run in (*map_runs(region), None):

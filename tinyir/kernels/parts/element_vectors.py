@@ -11,9 +11,9 @@ A run of all axes may be of any length. Then it is counted in elements:
 
     let e = 1024*cta.x + 8*thread.x                   the number of a vector's first element
     if e < M*N - 7
-      loads of X[floor((e + v)/N), e + v - N*floor((e + v)/N)], which lies at e + v; the loop, stores
+      loads of X[floor((e + v)/N), e + v - N*floor((e + v)/N)], which is at e + v; the loop, stores
 
-What is only moved goes from tensor to tensor; what is the same for all neighbours stands before the loop. So does a
+What is only moved goes from tensor to tensor; what is the same for all neighbours comes before the loop. So does a
 fold, whose sums are of all of them: columns of a matrix are folded several at once.
 
     reg y.acc : fp32[4] = 0.0
@@ -69,7 +69,7 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 
 
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
-    """The values and stores at the neighbours from `first` on, which stands for `at`."""
+    """The values and stores at the neighbours from `first` on, which replaces `at`."""
     neighbours = SideBySide(region, fresh, run, first, {str(first): at})
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     writer.point |= neighbours.point(run.axes)
@@ -91,7 +91,7 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
 
 @dataclass
 class _Beside(Statements):
-    """Statements at neighbours, whose folds stand in front of the loop over them."""
+    """Statements at neighbours, whose folds come before the loop over them."""
 
     beside: Callable[[], SideBySide] | None = None
 

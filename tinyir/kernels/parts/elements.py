@@ -8,7 +8,7 @@
         the values at this point, and the stores
 
 A fold inside runs in the thread, element after element; so does a scatter, whose element looks for its writers.
-Neighbours that are known to lie side by side are taken in vectors (`element_vectors`), without a guard each where the
+Neighbours that are known to be side by side are taken in vectors (`element_vectors`), without a guard each where the
 whole tile is inside, so that all are on their way at once; what is left behind the last of them is the first CTA's, an
 element a thread.
 """
@@ -77,7 +77,7 @@ def element_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 
 def _run_of(plan: Plan, region: Region) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by
+    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to be side by
     side."""
     if not plan.vectorize:
         return None

@@ -82,7 +82,7 @@ class Leaving:
 
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
-    """The epilogue of a plan, of which so many rows and columns of a warpgroup's accumulator leave together
+    """The epilogue of a plan, of which this number of rows and columns of a warpgroup's accumulator leave together
     (`leaving.piece_beside`). Raises Refused (E1611) for an output that cannot leave as the plan says."""
     down, chunk = sides
     leaving = tuple(
@@ -97,7 +97,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     near = TileReads(plan, region, kernel, fresh, sides)
 
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
-        """So many columns of the accumulator, from `across` on."""
+        """This number of columns of the accumulator, from `across` on."""
         piece = _piece_of(plan, region, fresh, across, (down, columns))
         elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged, near=near)
         if down > WARPGROUP_ROWS:
@@ -311,7 +311,7 @@ def _declared(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of the accumulator: the corner in it of the 64 rows at hand, so many rows `below` the piece's own, where
+    """A piece of the accumulator: the corner in it of the current 64 rows, `below` rows after the piece's own, where
     that is among the rows and columns of the output, its slot of those on their way out, its rows and columns."""
 
     corner: tuple[Expr, Expr]

@@ -19,7 +19,7 @@ def type_of(dtype: DType, *shape: int) -> TensorType:
 
 class Accumulator:
     """One fold's registers in a thread: `name` alone, or for argmax and argmin the best value so far and where it
-    stood. `number` is the element's number in the order of the fold's axes."""
+    was. `number` is the element's number in the order of the fold's axes."""
 
     def __init__(self, name: str, fold: Reduce):
         self.name = name

@@ -47,7 +47,7 @@ def vector_array(plan: Plan, vector: Vector) -> Array:
 
 
 def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[Number, Number]) -> Array:
-    """The pieces of an output that are on their way out, so many rows and columns of the accumulator each, in swizzled
+    """The pieces of an output that are on their way out, each some rows and columns of the accumulator, in swizzled
     rows."""
     dtype, shape = output.type.dtype, turned(plan, sides)
     slots = staged_pieces(plan, region) * plan.consumers.count
@@ -55,8 +55,8 @@ def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[Number
 
 
 def piece_beside(plan: Plan, region: Region, taken: Number) -> tuple[Number, Number]:
-    """Rows and columns of a warpgroup's accumulator that leave together where so many bytes of shared memory are taken:
-    64 rows, and so many columns that they are one swizzled row of the widest output that leaves through shared memory,
+    """Rows and columns of a warpgroup's accumulator that leave together where this number of bytes of shared memory is
+    taken: 64 rows, and as many columns as make one swizzled row of the widest output that leaves through shared memory,
     or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one
     size. Where threads write all rows (`leave_by_rows`) what is left of the columns leaves behind the others, and the
     output's rows are as long as shared memory has room for, since their ends are dear."""
@@ -82,7 +82,7 @@ def piece_beside(plan: Plan, region: Region, taken: Number) -> tuple[Number, Num
 
 
 def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns: int) -> bool:
-    """Whether an output leaves through shared memory in pieces of so many rows and columns of an accumulator that has
+    """Whether an output leaves through shared memory in pieces of these rows and columns of an accumulator that has
     `columns`: a row of the output's is whole swizzled rows, of which the copy engine takes one."""
     row = sides[0 if plan.swap_ab else 1] * dtype.bytes
     span = min(row, SWIZZLE_BYTES)

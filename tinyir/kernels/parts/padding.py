@@ -1,7 +1,7 @@
 """Copies of operands in which every row begins on a line: what the copy engine needs of rows of odd lengths, and what
 L2 likes of others.
 
-    kernel gemm.pad of gemm for gemm        a CTA copies eight lines of eight rows, a warp a row, neighbours in lanes;
+    kernel gemm.pad of gemm for gemm        a CTA copies eight lines of eight rows, each warp one row, lane by lane;
                                             behind a row's end it writes zeros
       if cta.x < ctas.a
         let row = 8*floor(cta.x/in_row) + warp.index

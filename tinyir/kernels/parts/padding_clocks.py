@@ -1,4 +1,4 @@
-"""What copies of operands take that are made at each run, by kernels in front."""
+"""What copies of operands take that are made at each run, by earlier kernels."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def pitch_of(side: int, size: int) -> int:
     """Elements of `size` bytes from a row of a tile of `side` columns to the next: an odd number of words, so that a
-    column lies in different banks."""
+    column is in different banks."""
     return side + max(1, 4 // size)
 
 

@@ -47,7 +47,7 @@ def element_store(
     over: tuple[tuple[str, Expr], ...] = (),
     vector: int = 1,
 ) -> Statement:
-    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it lies inside.
+    """The store of one element of an output (or of `vector` of them, side by side `over` a name) where it is inside.
     Of the points along those `axes` of the kernel that the output lacks, the first alone writes."""
     used = {name for e in item.index for name in e.names()}
     guard = inside + tuple(b.substitute(point) for b in item.guard)
@@ -131,7 +131,7 @@ class Fresh:
 
 
 def names_in(region: Region) -> set[str]:
-    """Every name of a region that stands without `%` in a kernel's text: tensors, symbols, axes."""
+    """Every name of a region that is written without `%` in a kernel's text: tensors, symbols, axes."""
     tensors = (*region.inputs, *region.outputs)
     found = {t.name for t in tensors} | {n for t in tensors for e in t.type.shape for n in e.names()}
     axes = [*region.iters, *(a for body in bodies_of(region) for n in walk(body) for a in axes_made_by(n))]
@@ -147,7 +147,7 @@ def axes_made_by(body: Body) -> tuple[Axis, ...]:
 class Values:
     """The values of a region at one point. `known` gives those that the kernel holds, as expressions; the others are
     written out. `emit` writes the statements of a fold, a gather, a scatter or a scan and gives its value. `sides` are
-    the guards around what is written, the outermost first, and whether it is what they guard (else what stands in its
+    the guards around what is written, the outermost first, and whether it is what they guard (else what is in its
     place)."""
 
     region: Region
@@ -193,7 +193,7 @@ class Values:
         return lines
 
     def shielded(self, body: Body) -> Body:
-        """An expression of a statement in front of the guards, which reads nothing that they keep from being read."""
+        """An expression of a statement before the guards, which reads nothing that they keep from being read."""
         for guard, is_then in reversed(self.sides):
             body = guarded(guard, body) if is_then else Select(guard, literal(0, body.dtype), body, body.dtype)
         return body
@@ -301,7 +301,7 @@ def carried(region: Region) -> frozenset[str]:
 
 def choice(gather: Gather, values: Values, name: str, lines: list[Statement]) -> Body:
     """The value at the place that a gather chooses; 0 where there is no such place. The place goes to `lines` as the
-    integer `name`, in front of what is folded there, which reads nothing where there is none."""
+    integer `name`, before what is folded there, which reads nothing where there is none."""
     lines.append(nodes.Choose(name, values.shielded(values.at(gather.at)), gather.axis.size))
     found = (Bound(Expr.of(name), lower=ZERO),)
     there = replace(

@@ -17,7 +17,7 @@ from .statements import Statements
 
 @dataclass
 class Prefixes(Statements):
-    """Statements at one point, where the scans that are `done` stand in registers."""
+    """Statements at one point, where the scans that are `done` are in registers."""
 
     done: dict[Scan, Body] = field(default_factory=dict)
 

@@ -21,7 +21,7 @@ def block_turn(plan: Plan, at: Conditions) -> float:
 
 
 def turns_us(at: Conditions, ctas: int, turns: int, one: float) -> float:
-    """Microseconds of so many CTAs with so many turns each, one behind another."""
+    """Microseconds of CTAs with a number of turns each, one behind another."""
     resident = max(1, min(at.occupancy, -(-ctas // at.device.sms)))
     return -(-ctas // (at.device.sms * resident)) * turns * one / at.device.clock_ghz / 1e3
 
@@ -35,7 +35,7 @@ def memory_us(problem: Problem, at: Conditions, is_apart: bool) -> float:
 
 
 def is_along_memory(problem: Problem) -> bool:
-    """Whether the scanned axis is the region's innermost, whose neighbours lie side by side in memory."""
+    """Whether the scanned axis is the region's innermost, whose neighbours are side by side in memory."""
     return problem.kernel.row[0] == problem.region.iters[-1]
 
 

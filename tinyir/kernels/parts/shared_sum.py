@@ -60,7 +60,7 @@ COLUMNS = 64  # of the accumulator that are written at once, at most
 
 def steps(plan: Plan, fresh: Fresh) -> tuple[Expr, Expr, Expr]:
     """The first step of the sum that is this CTA's, the one behind the last, and how far apart they are: the CTAs of a
-    cluster take turns, so that what they fetch at a time lies together."""
+    cluster take turns, so that what they fetch at a time is close together."""
     return (Expr.of("cluster.rank") if plan.parts > 1 else ZERO, fresh.expr("steps"), Expr.of(plan.parts))
 
 

@@ -1,4 +1,4 @@
-"""Neighbours of a run that move together: their loads in front of a loop over them, and their stores behind it.
+"""Neighbours of a run that move together: their loads before a loop over them, and their stores behind it.
 
     X.v[v] over v: 8 = X[i0, i1 + v] vector 8         i1 names the first of them
     for v in 0..8 unroll
@@ -59,11 +59,11 @@ class SideBySide:
 
     @property
     def place(self) -> Expr:
-        """The number of the neighbour at hand."""
+        """The number of the current neighbour."""
         return self.first + self.turn
 
     def point(self, axes: tuple[Axis, ...]) -> dict[str, Expr]:
-        """The neighbour at hand by the run's axes, under the names that these give them."""
+        """The current neighbour by the run's axes, under the names that these give them."""
         return split(self.place, axes)
 
     def store(self, item: Yield, body: Body, point: Point, axes: Iterable[Axis], lines: Iterable[Statement]) -> None:
@@ -86,7 +86,7 @@ class SideBySide:
         self, lines: Iterable[Statement], limits: tuple[Bound, ...] = (), one: Iterable[Statement] = ()
     ) -> list[Statement]:
         """Loads, the loop over the neighbours around the lines, stores. Where some may be outside `limits` of `first`,
-        or of what guards their reads, the lines and stores at each that is inside, or what stands in `one` for them."""
+        or of what guards their reads, the lines and stores at each that is inside, or what is in `one` for them."""
         lines = tuple(lines)
         made = frozenset(_names(lines))
         within = tuple(self._with_registers(s, made) for s in (*lines, *self.held))

@@ -7,12 +7,12 @@ from ...kit.numbers import Number, pick, uniform
 from ..family import Array
 
 SUMS, PARTS = "sums", "parts"
-SUM_PAD = 4  # columns more of a CTA's sums, so that the rows of a fragment lie in different banks
+SUM_PAD = 4  # columns more of a CTA's sums, so that the rows of a fragment are in different banks
 
 
 def share_of(rows: Number, columns: Number, parts: Number) -> tuple[Number, Number]:
-    """Rows and columns of a tile that one of so many CTAs ends: rows that lie one behind another, or where there are
-    fewer of them so many of the columns."""
+    """Rows and columns of a tile that one of the CTAs ends: consecutive rows, or where there are
+    fewer of them some of the columns."""
     is_whole = rows % parts == 0
     return pick(is_whole, rows // parts, rows), pick(is_whole, columns, columns // parts)
 

@@ -21,7 +21,8 @@ from .picks import sibling_let
 
 
 def countable(kernel: Contraction, model: Model, tiles: Expr) -> tuple[Statement, ...]:
-    """What the launch must refuse: sizes, and so many `tiles`, that the signature allows and an int does not hold."""
+    """What the launch must refuse: sizes, and a number of `tiles`, that the signature allows and an int does not
+    hold."""
     ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
     counted = dict.fromkeys((*map(extent_of, (*kernel.groups, kernel.batch)), tiles))
     return tuple(
@@ -32,7 +33,7 @@ def countable(kernel: Contraction, model: Model, tiles: Expr) -> tuple[Statement
 
 
 def fewer(model: Model, most: int, *counted: Expr) -> tuple[Statement, ...]:
-    """What the launch must refuse: more than so many of what is counted, where the signature allows it."""
+    """What the launch must refuse: more than a limit of what is counted, where the signature allows it."""
     ranges = {s: Interval(r.low, min(r.high, LARGEST_SIZE)) for s in model.symbols() for r in (model.range_of(s),)}
     return tuple(
         nodes.Assume((Bound(e, upper=Expr.of(most + 1)),))
@@ -47,7 +48,7 @@ def counts(fresh: Fresh, rows: Expr, columns: Expr) -> tuple[Statement, Statemen
 
 
 def tile_at(plan: Plan, kernel: Contraction, fresh: Fresh, number: Expr, columns: Expr) -> tuple[Statement, ...]:
-    """The batch, the sibling, and the coordinates `tm`, `tn` of the tile of this number; there are so many `columns` of
+    """The batch, the sibling, and the coordinates `tm`, `tn` of the tile of this number; there are `columns` columns of
     tiles."""
     tiles_m, tiles_n, before = fresh.expr("tiles.m"), fresh.expr("tiles.n"), ()
     if kernel.batch:

@@ -12,7 +12,7 @@ from ..attention import Streaming
 
 
 def touched_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:
-    """The share of tiles, of so many rows and columns, that have an element inside the masks."""
+    """The share of tiles, of these rows and columns, that have an element inside the masks."""
     axes = (*region.iters, *_chosen(kernel))
     return _share(region, kernel, tile, tuple(sorted({(s, sizes[s]) for a in axes for s in a.size.names()})))
 

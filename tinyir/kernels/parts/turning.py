@@ -1,5 +1,5 @@
-"""Copies of operands that lie along the sum, where wgmma takes them so alone and the tensor lies across it. Each row
-begins on a line, zeros behind it.
+"""Copies of operands whose rows run along the sum, where wgmma takes them so alone and the tensor's run across it. Each
+row begins on a line, zeros behind it.
 
     kernel gemm.turn.b of gemm for gemm             a tile of 64 x 64 passes through shared memory
       for u in 0..8 unroll                          a warp reads along the operand's own axis

@@ -11,8 +11,8 @@ from ..parts.waiting import LINE_LOSS, MAP_ISSUE
 
 
 def plain_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """A thread a result, which walks along all that it folds, one load behind another; neighbouring threads share
-    nothing that they read."""
+    """One thread for each result, which walks along all that it folds, one load behind another; neighbouring threads
+    share nothing that they read."""
     region, sizes, device = problem.region, at.sizes, at.device
     size_of = {a.name: a.size for a in region.iters}
     results = sum(product(t.type.shape).evaluate(sizes) for t in region.outputs)

@@ -1,4 +1,5 @@
-"""The kernel of a plain plan: for the writes along each group of axes so many CTAs, one behind another in the grid."""
+"""The kernel of a plain plan: for the writes along each group of axes a number of CTAs, one behind another in the
+grid."""
 
 from __future__ import annotations
 

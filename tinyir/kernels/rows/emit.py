@@ -4,7 +4,7 @@
     row_resident    each thread keeps its elements in registers:       for v in 0..8 unroll, c = 256*v + thread.x, if c
                     < C
 
-Where neighbours are known to lie side by side a thread takes vectors of them, and of a row that is no whole vectors
+Where neighbours are known to be side by side a thread takes vectors of them, and of a row that is not whole vectors
 then one element more (`ends`). A team is a few lanes of a warp, a CTA or a cluster (`row_team`); `row_passes` writes
 what it does.
 """
@@ -54,7 +54,7 @@ def _kernel(plan: Plan, region: Region, kernel: Row, is_resident: bool) -> Kerne
 
 
 def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to lie side by
+    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to be side by
     side."""
     if not plan.vectorize:
         return None

@@ -1,12 +1,12 @@
-"""The ends of a row that is taken in vectors: what stands in front of its first whole vector, and behind the last.
+"""The ends of a row that is taken in vectors: what comes before its first whole vector, and behind the last.
 
-let head = 8*floor((C*i0 + 7)/8) - C*i0                      elements in front of the first whole vector
+let head = 8*floor((C*i0 + 7)/8) - C*i0                      elements before the first whole vector
 let whole = floor((C - head)/8)                              whole vectors
 let left = thread.x + 8*whole*floor((thread.x + 8 - head)/8) a thread's element of those that are left
 for c in thread.x..whole step 64
   let i1 = 8*c + head
   a vector
-if thread.x <= left < C                                      of a row that ends in front of its first whole vector none
+if thread.x <= left < C                                      of a row that ends before its first whole vector none
   comes twice
   let i1 = left
   an element
@@ -43,7 +43,7 @@ class Ends:
         return Ends(run, head, Expr.of(fresh.of("whole")) if is_named else count, Expr.of(fresh.of("left")), thread)
 
     def lets(self) -> tuple[Statement, ...]:
-        """The integers that the names stand for."""
+        """The integers that the names mean."""
         if self.run.is_whole:
             return ()
         given = (

@@ -1,5 +1,5 @@
 """What a team of threads does with a row, pass after pass: a pass is a fold, closed over the team's threads; values
-that do not vary along the row stand between passes, computed by every thread alike; what is written along the row comes
+that do not vary along the row come between passes, computed by every thread alike; what is written along the row comes
 last.
 """
 

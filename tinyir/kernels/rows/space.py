@@ -62,7 +62,7 @@ def propose_streamed(problem: Problem, card: Device) -> Iterator[Proposal]:
 
 
 def _ways(problem: Problem, card: Device) -> Iterator[_Plans]:
-    """In vectors of each width in which neighbours are known to lie side by side, and element by element."""
+    """In vectors of each width in which neighbours are known to be side by side, and element by element."""
     kernel, region = problem.kernel, problem.region
     longest = most_of(extent_of(kernel.row), problem.model)
     for run in (*row_runs(region, kernel), None):
@@ -78,7 +78,7 @@ def _is_of_fp32(region: Region) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """The plans of one kernel in one way to move its elements, which takes so many registers `beside` what is held."""
+    """The plans of one kernel in one way to move its elements, which takes registers `beside` what is held."""
 
     kernel: Row
     region: Region
@@ -93,7 +93,7 @@ class _Plans:
         return self.run.width if self.run else 1
 
     def resident(self, threads: tuple[int, ...], most: int, ctas: int = 1) -> Iterator[Plan]:
-        """The row in registers, where a thread has at most so many elements, and every thread some."""
+        """The row in registers, where a thread has at most this number of elements, and every thread some."""
         team = threads[0] * ctas
         each = -(-(self.longest or 0) // (team * self.width)) * self.width
         is_busy = ctas == 1 and len(threads) == 1 or team * self.width < 2 * (self.longest or 0)
@@ -101,7 +101,7 @@ class _Plans:
             yield self._plan("row_resident", threads, max(each, self.width) * team, ctas)
 
     def streamed(self, threads: tuple[int, ...], many: int) -> Iterator[Plan]:
-        """The row read again at each pass, so many accesses of a thread at once."""
+        """The row read again at each pass, several accesses of a thread at once."""
         if self._has_ends(threads[0]):
             yield self._plan("row_streamed", threads, threads[0] * many * self.width, 1)
 

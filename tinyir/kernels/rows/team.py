@@ -1,10 +1,10 @@
 """The threads that share a row: lanes of a warp beside those of other rows, a CTA, or the CTAs of a cluster.
 
-    threads [32, 4]               let i0 = 4*cta.x + thread.y       a warp a row, four rows a CTA; folds are shuffles,
-                                  and no barrier stands anywhere
-    threads [256]                 let i0 = cta.x                    a CTA a row; folds meet in shared memory
-    threads [512], cluster [4]    let i0 = floor(cta.x/4)           a cluster a row; each CTA's fold is read by the
-                                  others
+    threads [32, 4]               let i0 = 4*cta.x + thread.y       each warp has a row; folds are shuffles,
+                                  and there is no barrier anywhere
+    threads [256]                 let i0 = cta.x                    each CTA has a row; folds meet in shared memory
+    threads [512], cluster [4]    let i0 = floor(cta.x/4)           each cluster has a row; its CTAs read one another's
+                                  folds
 
 Of a row that is not there the lanes do nothing but meet the others in shuffles.
 """

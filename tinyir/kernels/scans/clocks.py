@@ -11,14 +11,14 @@ from ..resources import threads_of
 
 
 def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """A CTA a row, with a barrier twice a turn of it."""
+    """One CTA for each row, with a barrier twice a turn of it."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
     latency = turns_us(at, rows, -(-length // plan.tile[1]), block_turn(plan, at))
     return Clocks({"memory": memory_us(problem, at, not is_along_memory(problem)), "latency": latency})
 
 
 def thread_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """A thread a row, whose loads follow one another."""
+    """One thread for each row, whose loads follow one another."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
     latency = turns_us(at, -(-rows // threads_of(plan)), length, load_clocks(at) + MAP_ISSUE)
     return Clocks({"memory": memory_us(problem, at, is_along_memory(problem)), "latency": latency})

@@ -1,6 +1,6 @@
 """The scan templates (cumulative sums, products, maxima along one axis).
 
-    scan_block     a CTA a row, the threads side by side along it; what they folded is carried on to the next turn
+    scan_block     each CTA has a row, the threads side by side along it; what they folded is carried to the next turn
         for c in 0..C step 256
           let i1 = c + thread.x
           y.acc[0] = the neutral element
@@ -9,9 +9,9 @@
           block_scan sum y.acc after y.carry via part
           if i1 < C
             the values at this point, and the stores
-    scan_thread    a thread a row, element after element
+    scan_thread    one thread for each row, element after element
 
-Neighbours that are known to lie side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
+Neighbours that are known to be side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
 its end; of scans that need one another each is done before the next is begun.
 """
 

@@ -16,7 +16,7 @@ OF_THREADS = (32, 64, 128, 256)
 
 
 def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
-    """Each block size, in vectors where neighbours are known to lie side by side."""
+    """Each block size, in vectors where neighbours are known to be side by side."""
     kernel, region = problem.kernel, problem.region
     return tuple(
         _proposal(problem, card, "scan_block", (1, threads * width), threads, kernel.row, width)

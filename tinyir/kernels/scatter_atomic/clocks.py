@@ -17,7 +17,7 @@ def scatter_atomic_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clock
     updates = extent_of(updates_of(region, scatter_of(region))).evaluate(sizes)
     memory = max(moved / device.dram_bytes_per_us, (moved + updates * ATOMIC_BYTES) / device.l2_bytes_per_us)
     issue = updates * UPDATE_ISSUE / device.arch.warp / device.arch.schedulers / device.sms
-    latency = 2 * device.dram_latency_ns + device.l2_latency_ns  # the base; then a place, what lies there
+    latency = 2 * device.dram_latency_ns + device.l2_latency_ns  # the base; then a place, what is there
     front = device.padding["us"]
     return Clocks(
         {

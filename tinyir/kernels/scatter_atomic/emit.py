@@ -1,4 +1,4 @@
-"""The atomic template of a scatter: a kernel in front writes the base, then a thread for each update finds its place
+"""The atomic template of a scatter: an earlier kernel writes the base, then a thread for each update finds its place
 and folds it in there.
 
     kernel y.start of y for y : sm90 grid [...] block [256]      the base, as a map

@@ -26,7 +26,7 @@ def tile_arrays(plan: Plan, kernel: Streaming) -> tuple[Array, ...]:
 
 
 def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]:
-    """Rows and columns of the tiles: the query's, the key's, the value's, the weights'. Where threads stand below one
+    """Rows and columns of the tiles: the query's, the key's, the value's, the weights'. Where threads are below one
     another rows are padded by one access, so that they meet different banks."""
     rows, columns, _ = plan.tile
     depth, _ = kernel.sizes

@@ -9,8 +9,8 @@ the algebra).
       acc += p * v; barrier
     for each row and column of the output: acc over the row's total, the values after the sum, the stores
 
-Tiles lie as their tensors do, rows first. A thread has rows `micro*thread.y + i` of all of them, of the scores the
-columns `thread.x` apart by the block's width, of the output neighbours by access.
+Tiles have the layout of their tensors, rows first. A thread has rows `micro*thread.y + i` of all of them, of the scores
+the columns `thread.x` apart by the block's width, of the output neighbours by access.
 """
 
 from __future__ import annotations
@@ -393,7 +393,7 @@ class _Template:
     # --- the output
 
     def _epilogue(self) -> Statement:
-        """Each sum over the row's total, the values after it, and the writes, where the point lies inside the
+        """Each sum over the row's total, the values after it, and the writes, where the point is inside the
         output."""
         kernel, i, e = self.kernel, Expr.of(self.i), Expr.of(self.fresh.of("e"))
         width = math.gcd(self.each_width, self.access)

@@ -24,7 +24,7 @@ STEP = 16  # columns of a left operand that one product takes
 class Factor:
     """One factor's tile: `along` counts its rows, `across` its columns; `there` names axes of its region as the first
     region does. `width`: neighbours along its columns that one asynchronous copy moves; 0 where each element is
-    computed, or lies by itself."""
+    computed, or is by itself."""
 
     word: str
     region: Region

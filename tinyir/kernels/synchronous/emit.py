@@ -3,7 +3,7 @@ of accumulators a thread, the epilogue on the accumulators.
 
     shared a, b                         one tile each, along k first, in the operands' dtypes (`tiles`)
     for k: copy a, b; barrier; multiply micro tiles; barrier
-    for each accumulator: the values after the fold, and the stores, where the tile lies inside
+    for each accumulator: the values after the fold, and the stores, where the tile is inside
 
 With `stages 2` there are two tiles of each, and one barrier a step:
 
@@ -47,7 +47,7 @@ LANES_OF_K = 8  # of a warp, when the operand is contiguous along k: 8 x 2 bytes
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One operand: its factor, the axes it has alone, and how the tile and the threads lie along them. `width`
+    """One operand: its factor, the axes it has alone, and how the tile and the threads go along them. `width`
     neighbours are one access to the tile. `tile`, `share`, `origin`, `loop` and `number` name its tile, the thread's
     part of it, the tile's first element, the accumulators' loop, and the number of an element along the side."""
 
@@ -78,7 +78,7 @@ class Side:
 
     @property
     def guard_is_needed(self) -> bool:
-        """Whether the last tile may stand over the end."""
+        """Whether the last tile may reach over the end."""
         return not divides(self.size, self.extent)
 
 
@@ -144,7 +144,8 @@ class _Template:
         return (*cursors, *begun, nodes.Barrier("cta"), walk)
 
     def _turns(self) -> int:
-        """How many k are written out in a row: enough to keep a scheduler busy, not so many that registers spill."""
+        """How many k are written out in a row: enough to keep a scheduler busy, and few enough that no register
+        spills."""
         turns = max(1, IN_A_ROW // math.prod(self.plan.micro))
         return 0 if turns >= self.depth else turns
 
@@ -261,14 +262,14 @@ class _Template:
         return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (inner,), unroll=0)
 
     def _number_of(self, side: Side) -> Expr:
-        """Where accumulator `loop` of the thread stands along its side: groups of `width`, a whole row of threads
+        """Where accumulator `loop` of the thread is along its side: groups of `width`, a whole row of threads
         apart."""
         loop = Expr.of(side.loop)
         own = side.width * Expr.of(side.place) if side.place else ZERO
         return side.first + own + loop + side.width * (side.threads - 1) * (loop // side.width)
 
     def _epilogue(self) -> Statement:
-        """The values after the fold at each accumulator's point, then the writes, where the point lies inside the
+        """The values after the fold at each accumulator's point, then the writes, where the point is inside the
         output."""
         rows, columns = self.sides
         point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}

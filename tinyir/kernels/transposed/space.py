@@ -16,7 +16,7 @@ SIDES = (32, 64)  # of a tile
 
 
 def propose_transposed(problem: Problem, card: Device) -> Iterator[Proposal]:
-    """Square tiles where a read lies along another axis than what is written; no plan where none does."""
+    """Square tiles where a read runs along another axis than what is written; no plan where none does."""
     region, bind = problem.region, element_binds(problem.kernel)
     read = tuple(dict.fromkeys(r.tensor for r in crossed_reads(region)))
     cache = tuple(Cache(tensor, "smem", f"{region.iters[-1].name}.o") for tensor in read)

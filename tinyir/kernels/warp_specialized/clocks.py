@@ -135,8 +135,8 @@ def _fetched_again(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], de
 
 
 def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float]) -> Number:
-    """Lines of all CTAs' boxes that lie beyond the ends of the operands. The copy engines fill them with zeros, and
-    together no faster than so many a clock."""
+    """Lines of all CTAs' boxes that are beyond the ends of the operands. The copy engines fill them with zeros, and
+    together no faster than a number of lines a clock."""
     down, across = across_of(plan)
     rows, columns, _ = (float(extent_of(group).evaluate(sizes)) for group in kernel.groups)
     tiles = -(-rows // (plan.tile[0] * down)) * down, -(-columns // (plan.tile[1] * across)) * across
@@ -151,7 +151,7 @@ def _lines_beyond(plan: Plan, kernel: Contraction, sizes: Mapping[str, int], dep
 def _share_of_sm(
     plan: Plan, kernel: Contraction, sizes: Mapping[str, int], depths: tuple[float, float], device: Device
 ) -> Number:
-    """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What lies
+    """Bytes of an operand that one SM fetches from memory: those of its tiles along the operand's own axis. What is
     across finds them in L2."""
     down, across = across_of(plan)
     batch = float(extent_of(kernel.batch).evaluate(sizes))

@@ -91,7 +91,7 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> Needs:
 
 
 def _ending(plan: Plan, region: Region, kernel: Contraction, taken: Number) -> tuple[tuple[Array, ...], int]:
-    """What the outputs leave through beside a ring that takes so many bytes, and the barriers of that."""
+    """What the outputs leave through beside a ring that takes this number of bytes, and the barriers of that."""
     rows, columns, _ = plan.tile
     if ends_held(plan):
         return (sent_array(plan, kernel),), 1
@@ -115,7 +115,7 @@ def ends_held(plan: Plan) -> bool:
 
 
 def ends_held_of(parts: Number, is_swapped: bool, columns: Number) -> Number:
-    """The same of a sum that is cut in so many parts, in tiles of so many columns."""
+    """The same of a sum that is cut in parts, in tiles with this number of columns."""
     return (parts > 1) & (columns % (PIECE * parts) == 0) if not is_swapped else False
 
 
@@ -137,14 +137,14 @@ def span_of(plan: Plan, tensor: str) -> int:
 
 def fetched_along(plan: Plan, kernel: Contraction, side: int, size: Number) -> Number:
     """Elements that the copy engine brings for `size` of an operand along its own axis: whole swizzled rows where these
-    lie along it, as they do not in a copy that is turned."""
+    run along it, as they do not in a copy that is turned."""
     read = (kernel.lhs, kernel.rhs)[side]
     row = span_of(plan, read.tensor) // read.dtype.bytes
     return size if _lies_along(plan, kernel, side) else -(-size // row) * row
 
 
 def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
-    """Whether what is fetched of an operand lies along the sum, itself or its copy."""
+    """Whether the rows of what is fetched of an operand run along the sum, itself or its copy."""
     return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
@@ -159,7 +159,7 @@ def accumulators_of(plan: Plan, kernel: Contraction) -> Number:
 
 def _operand_of(plan: Plan, kernel: Contraction) -> Number:
     """Registers a thread of a warpgroup whose left operand comes from there: of words, both parts of a step's where
-    they are split, pieces of it where it lies across the sum."""
+    they are split, pieces of it where its rows run across the sum."""
     read, side = _left_of(plan, kernel)
     if read.dtype.bytes != 4 or not plan.is_split and is_along_sum(kernel, side):
         return 0

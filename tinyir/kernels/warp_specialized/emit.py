@@ -19,11 +19,11 @@ without it waits for them. Another of its threads fetches what the epilogue read
 plan has the copy engine bring it (`load residual tma`).
 
 CTAs walk over the tiles of the output (`persistent`), the CTAs of a cluster over neighbours, so that a tile which all
-of them need is fetched once (`multicast`). Which operand lies along the sum and which along its own axis, and where
-batch axes stand, is read off the access maps (`kernels.parts.boxes`); of 16 bits wgmma takes either, so no such operand
-is ever copied. fp32 is multiplied by `math tf32`, the copy engine rounding what it fetches to 11 bits, or by `math
-tf32x3`, one more warpgroup splitting words (`split_words`); the left operand may lie across the sum there, and comes
-from registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when stored.
+of them need is fetched once (`multicast`). Which operand's rows run along the sum and which along its own axis, and
+where batch axes are, is read off the access maps (`kernels.parts.boxes`); of 16 bits wgmma takes either, so no such
+operand is ever copied. fp32 is multiplied by `math tf32`, the copy engine rounding what it fetches to 11 bits, or by
+`math tf32x3`, one more warpgroup splitting words (`split_words`); the left operand's rows may run across the sum there,
+and comes from registers (`warpgroup_sum`). What hangs over an end is zero when fetched and dropped when stored.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from .warpgroup_sum import Factors, sum_of
 MOST_ALONG = 65535  # CTAs along y or z
 BOX_ROWS = 256  # at most, along a dim of a box
 COLUMNS = 256  # at most, of one wgmma
-LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ def _consumer(
     again: tuple[Statement, ...],
     fresh: Fresh,
 ) -> Statement:
-    """The warpgroups that sum; `again` stands between a sum and its epilogue."""
+    """The warpgroups that sum; `again` comes between a sum and its epilogue."""
     left, right = operands
     rows, part = plan.tile[0] // plan.sharers, fresh.expr("part") if plan.sharers > 1 else ZERO
     dtypes = (o.view.tensor.type.dtype for o in operands)

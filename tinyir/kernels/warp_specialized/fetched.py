@@ -31,7 +31,7 @@ def load_of(region: Region, kernel: Contraction, tensor: str, swizzle: int) -> L
 
 
 def steps_of(plan: Plan, region: Region, kernel: Contraction) -> Expr:
-    """Steps of a sum: of windows so many for each tap, whose channels begin a step of their own."""
+    """Steps of a sum: of windows a number for each tap, whose channels begin a step of their own."""
     if windowed(operand_views(region, kernel)) is None:
         return extent_of(kernel.sum).ceildiv(plan.tile[2])
     *taps, channels = kernel.sum

@@ -25,7 +25,7 @@ MOST_STAGES = 16
 MOST_CONSUMERS = 3
 SPANS = (0, 32, 64, SWIZZLE_BYTES)
 LAYOUTS = ("padded", "padded_once", "turned", "turned_once")
-LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where it lies along the sum
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 
 
 def fields(case: Case) -> Fields:
@@ -97,12 +97,12 @@ def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
 
 
 def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
-    """Whether what is fetched of an operand, or of the copy of it, lies along the sum."""
+    """Whether what is fetched of an operand, or of the copy of it, has rows along the sum."""
     return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
 def _copies(case: Case, is_fed: bool) -> Accepts:
-    """Copies of the factors; one that lies across the sum must be turned where wgmma takes them neither way."""
+    """Copies of the factors; one whose rows run across the sum must be turned where wgmma takes them neither way."""
     kernel = case.kernel
     if _is_windowed(case):
         return only(())
@@ -185,7 +185,7 @@ def _split_k(case: Case) -> Accepts:
 
 
 def _stores(case: Case) -> Accepts:
-    """Each output from registers, or through shared memory where it takes the tile as it lies and rows of a piece are
+    """Each output from registers, or through shared memory where it takes the tile untransposed and rows of a piece are
     whole swizzled rows."""
     plan, region, kernel = case.plan, case.problem.region, case.kernel
     dtypes = {t.name: t.type.dtype for t in region.outputs}

@@ -108,8 +108,8 @@ def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> E
 
 
 def _leaving(region: Region, kernel: Contraction, fresh: Fresh) -> tuple[Leaving, ...]:
-    """The outputs that take the accumulator as it lies, each with the registers that hold its values; others are stored
-    element by element."""
+    """The outputs that take the accumulator untransposed, each with the registers that hold its values; others are
+    stored element by element."""
     found = []
     for item in region.yields:
         view, dtype = (

@@ -1,4 +1,4 @@
-"""What a warp-specialised contraction asks of a plan: what TMA moves lies so that TMA can move it."""
+"""What a warp-specialised contraction asks of a plan: the layout of what TMA moves is one that TMA can move."""
 
 from __future__ import annotations
 

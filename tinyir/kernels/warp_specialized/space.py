@@ -93,7 +93,7 @@ ORDERS = (8, 16)  # rows of tiles that are taken together
 REGS = {
     2: Regs(40, 232),
     3: Regs(32, 160),
-}  # what so many consumers leave of an SM's registers to a producer, in steps of eight
+}  # what this number of consumers leaves of an SM's registers to a producer, in steps of eight
 SPLIT_REGS = {1: Regs(40, 232), 2: Regs(40, 216)}  # and to one more warpgroup, that splits words
 SPLIT_COLUMNS = 144  # at most, of warpgroups of 64 rows: with 160 transposed plans spill
 LEAST_STAGES = 3
@@ -128,7 +128,7 @@ def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Sheet, ...
     if len(views) < 2:
         return ()
     found: list[Sheet] = []
-    place = 0  # from which on those of a way stand among all
+    place = 0  # the number of a way's first one among all
     for way in _ways(kernel, model, region, views):
         if holds_everywhere(way.needs(kernel, model, LEAST_SUM[math]), model):
             of_way = _Proposed(kernel, region, model, card, way)
@@ -152,7 +152,7 @@ class Way:
     read: tuple[str, ...] = ()  # tensors whose tiles the copy engine brings to the epilogue
 
     def takes(self, is_swapped: bool) -> bool:
-        """Whether wgmma takes the operands so: of 16 bits however they lie; others along the sum, but for a left one of
+        """Whether wgmma takes the operands so: of 16 bits in either order; others along the sum, but for a left one of
         words, which may come from registers."""
         size = self.operands[0].tensor.type.dtype.bytes
         left, right = (v.inner == "sum" for v in (self.operands[::-1] if is_swapped else self.operands))
@@ -164,9 +164,9 @@ class Way:
 
 
 def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) -> Iterator[Way]:
-    """With operands turned that must lie along the sum: as the tensors lie, where the copy engine takes them at every
-    shape set; with the operands padded that it does not take; with those whose rows do not begin on lines; and with
-    all, which assumes nothing of the rows of any tensor."""
+    """With operands turned whose rows must run along the sum: as the tensors are, where the copy engine takes them at
+    every shape set; with the operands padded that it does not take; with those whose rows do not begin on lines; and
+    with all, which assumes nothing of the rows of any tensor."""
     across = _across(kernel, views)
     is_windowed = any(v.windows for v in views)
     views = [turned(v, region) if v.tensor.name in across else v for v in views]
@@ -206,8 +206,8 @@ def _is_movable(view: View, model: Model, is_free: bool) -> bool:
 
 
 def _across(kernel: Contraction, views: list[View]) -> tuple[str, ...]:
-    """The operands that wgmma takes only along the sum, and that lie across it: bytes, and of words one where both do.
-    None where they are one tensor, which then lies both ways."""
+    """The operands that wgmma takes only along the sum, and whose rows run across it: bytes, and of words one where
+    both do. None where they are one tensor, which then runs both ways."""
     found = tuple(v.tensor.name for v in views if v.inner != "sum")
     size = kernel.lhs.dtype.bytes
     if size == 2 or kernel.lhs.tensor == kernel.rhs.tensor or size == 4 and len(found) < 2:
@@ -237,7 +237,7 @@ class _Proposed:
 
     def staying(self) -> Iterator[Sheet]:
         """Those whose CTAs stay and walk over the tiles: every tile with its clusters, orders and partial sums. The
-        operands of a transposed product stand the other way round, and its outputs may leave otherwise."""
+        operands of a transposed product change sides, and its outputs may leave otherwise."""
         sizes, place = {t.name: t.type.dtype.bytes for t in self.region.outputs}, 0
         is_staged = all(sizes[s.tensor] == 2 for s in self.way.stores)
         found = _tiles(self.way, is_staged, max(self.kernel.lhs.dtype.bytes, *sizes.values()))
@@ -316,7 +316,7 @@ class _Proposed:
             yield self._shared(several, is_swapped, is_cut, assume)
 
     def _assumed(self, parts: int) -> tuple[Bound, ...]:
-        """What a sum that is cut in so many parts assumes."""
+        """What a sum that is cut in parts assumes."""
         depth = DEPTH_BYTES // self.kernel.lhs.dtype.bytes
         return self.way.needs(self.kernel, self.model, least_sum(depth, parts, self.math), with_stores=False)
 
@@ -388,7 +388,8 @@ class _Proposed:
         return SPLIT_REGS if self.math == "tf32x3" else REGS
 
     def _whole(self, plan: Plan) -> Plan:
-        """The plan of a row: one CTA alone is no cluster, whole clusters stay, what a tile may hang over is guarded."""
+        """The plan of a row: one CTA alone is not a cluster, whole clusters stay, what a tile may hang over is
+        guarded."""
         kernel, (down, across) = self.kernel, plan.cluster.shape
         return replace(
             guarded(plan, self.region, kernel),
@@ -402,7 +403,7 @@ def _few_tiles(
     kernel: Contraction, model: Model, card: Device
 ) -> Iterator[tuple[tuple[int, int, int], int, tuple[int, int]]]:
     """Tiles of the transposed product, each with the parts of its sum and its cluster: for each number of tiles along
-    the rows as few rows as do, so that few lie beyond the end, which the copy engine is slow to fill. With more than a
+    the rows as few rows as do, so that few are beyond the end, which the copy engine is slow to fill. With more than a
     few rows one warpgroup was the faster wherever both were timed."""
     rows, columns, batch = (
         extent_of(group).evaluate(sizes_of(model)) for group in (kernel.left, kernel.right, kernel.batch)
@@ -423,7 +424,7 @@ def _few_tiles(
 
 
 def _cluster(kernel: Contraction, shape: tuple[int, int]) -> Cluster | None:
-    """CTAs along the rows share the right operand, along the columns the left; one alone is no cluster."""
+    """CTAs along the rows share the right operand, along the columns the left; one alone is not a cluster."""
     shared = {(2, 1): kernel.rhs.tensor, (1, 2): kernel.lhs.tensor}.get(shape)
     return Cluster(shape, (shared,)) if shared else None
 
@@ -448,7 +449,7 @@ def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> dict[int, st
 
 
 def _too_few(stages: Number) -> dict[int, str]:
-    """By row why a ring that has so many stages is too short."""
+    """By row why a ring that has this number of stages is too short."""
     return {
         row: Phrase("only {stages} stages fit", stages=count)
         for row, count in enumerate(stages.tolist())
@@ -459,8 +460,8 @@ def _too_few(stages: Number) -> dict[int, str]:
 def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
     """Tiles with their warpgroups and clusters, and whether they are swapped: where outputs leave transposed through
     shared memory (`is_staged`), or where wgmma takes the operands in no other way; outputs then leave from registers,
-    whose neighbours along a row are eight lanes apart. Of factors and outputs the `widest` has so many bytes: words
-    take registers beside the accumulators."""
+    whose neighbours along a row are eight lanes apart. Of factors and outputs the `widest` has this number of bytes:
+    words take registers beside the accumulators."""
     found = [(*tile, False) for tile in TILES if way.takes(False)]
     if way.takes(True) and not found:
         found = [
@@ -470,7 +471,7 @@ def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
     for tile in found:
         rows, columns = tile[1::-1] if tile[4] else tile[:2]
         left = way.operands[tile[4]]
-        # as many registers as so many columns
+        # as many registers as these columns
         held = OPERAND_DEPTH * OPERAND_SETS if left.inner != "sum" and left.tensor.type.dtype.bytes == 4 else 0
         is_tall = rows // tile[2] > WARPGROUP_ROWS
         if not is_tall or widest <= 2 or columns + held <= WORD_COLUMNS and (is_staged or not tile[4]):
@@ -480,7 +481,7 @@ def _tiles(way: Way, is_staged: bool, widest: int) -> Iterator[tuple]:
 def _stages(
     plan: Plan, region: Region, kernel: Contraction, card: Device, residents: tuple[int, ...] = (1,)
 ) -> list[Number]:
-    """As many as fit in shared memory, or in that of an SM where so many CTAs are to be resident: a column for each
+    """As many as fit in shared memory, or in that of an SM where several CTAs are to be resident: a column for each
     number of these."""
     arch = card.arch
 

@@ -13,8 +13,8 @@ from ..parts.fresh import Fresh
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How the CTAs walk over the tiles: what must hold, what stands before the loop, the loop's range, and what gives a
-    tile's place. Where a tile is all that a CTA or a cluster does (`is_single`) there is no loop, and its place stands
+    """How the CTAs walk over the tiles: what must hold, what comes before the loop, the loop's range, and what gives a
+    tile's place. Where a tile is all that a CTA or a cluster does (`is_single`) there is no loop, and its place is
     before the roles."""
 
     assumes: tuple[Statement, ...]

@@ -9,9 +9,9 @@
       if 1 <= k
         arrive empty[s.previous]
 
-wgmma takes an operand of words (fp32, of which it looks at 11 bits) from shared memory only where it lies along the
-sum. A left operand that lies across it comes from registers, in pieces of 16 along the sum, one being fetched while the
-other is multiplied:
+wgmma takes an operand of words (fp32, of which it looks at 11 bits) from shared memory only where its rows run along
+the sum. A left operand whose rows run across it comes from registers, in pieces of 16 along the sum, one being fetched
+while the other is multiplied:
 
       for j in 0..2 unroll
         ldmatrix af[j] <- a[s.slot][16*j, part] trans
@@ -74,8 +74,8 @@ from .declare import OPERAND_DEPTH, OPERAND_SETS, ends_held
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Of a warpgroup's product: rows, the dtypes, whether the operands lie along the sum, where its rows begin in a
-    tile, and how far a released slot is told."""
+    """Of a warpgroup's product: rows, the dtypes, whether the operands' rows run along the sum, where its rows begin in
+    a tile, and how far a released slot is told."""
 
     rows: int
     left: DType

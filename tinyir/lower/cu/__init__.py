@@ -4,7 +4,7 @@
     →  for (int element = thread_index; element < 2048; element += 256) { ... b[c][r] = n0 + r < N && c + k < K ?
       float_of_fp16(B[...]) : 0.0f; }
 
-Nothing is decided here: which thread does what, every guard and every barrier stand in the gpu text. No header is
+Nothing is decided here: which thread does what, every guard and every barrier are in the gpu text. No header is
 included; device functions come from `target.intrinsics`, each only where it is used.
 """
 

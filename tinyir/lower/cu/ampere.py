@@ -49,7 +49,7 @@ class Ampere:
         self._in_turn(s, s.vector, copy)
 
     def _bytes_inside(self: Any, s: nodes.CpAsync, guard: tuple, size: int) -> str:
-        """C of how many bytes of a copy lie inside. Along the copy's own axis limits that are no multiples of the copy
+        """C of how many bytes of a copy are inside. Along the copy's own axis limits that are no multiples of the copy
         cut it."""
         axis = s.over[-1][0]
         whole, left = [], f"{s.vector}ll"
@@ -205,7 +205,7 @@ class Ampere:
         self.integers.ranges = known
 
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
-        """The register of the element at hand."""
+        """The register of the current element."""
         places = (corner[0] // PIECE + self.fragment, corner[1] // COLUMNS + "piece", Expr.of("element"))
         return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in places)
 

@@ -1,4 +1,4 @@
-"""What stands around a kernel's statements: the comment above it, its bounds and parameters, the place of the
+"""What is around a kernel's statements: the comment above it, its bounds and parameters, the place of the
 thread."""
 
 from __future__ import annotations

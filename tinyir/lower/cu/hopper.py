@@ -41,7 +41,7 @@ class Hopper(Matrices):
         self.maps: dict[str, nodes.TensorMap] = {}
         self.used_maps: set[str] = set()
         self.cursors: dict[str, nodes.Cursor] = {}
-        self.before: Any = None  # the statement before the one at hand, in its block
+        self.before: Any = None  # the statement before the current one, in its block
         self.is_one_thread = False  # a guard has picked one thread of a warpgroup
         self.first_warpgroup = 0  # of the role
 

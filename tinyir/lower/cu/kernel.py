@@ -222,7 +222,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         }
 
     def _pick(self, s: nodes.Pick) -> None:
-        """A pointer to the tensor at hand, or a reference to the map."""
+        """A pointer to the current tensor, or a reference to the map."""
         *firsts, last = s.of
         kind = "map" if last in self.maps else "tensor"
         at = self.integers.c(s.at, 0)

@@ -31,7 +31,7 @@ LARGEST = "3.402823466e+38f"  # number of fp32
 
 
 def as_held(s: nodes.Shared) -> tuple[int, ...]:
-    """The dims of a matrix that lies in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces
+    """The dims of a matrix that is in shared memory as the registers of a warpgroup hold it: blocks of rows, pieces
     of columns, threads, elements."""
     rows, columns = (e.evaluate({}) for e in s.type.shape)
     return (*((rows // WARPGROUP_ROWS,) if rows > WARPGROUP_ROWS else ()), columns // HELD_COLUMNS, WARPGROUP, 4)
@@ -43,7 +43,7 @@ class Matrices(Rows):
     def __init__(self) -> None:
         super().__init__()
         self.reached: dict[nodes.Send, tuple[str, str]] = {}  # C of where it sends to, and of the barrier there
-        self.point: tuple[str, ...] = ()  # the coordinates of the `each` at hand
+        self.point: tuple[str, ...] = ()  # the coordinates of the current `each`
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
         self.width = PIECE  # the columns of that piece
         self.row_name = ""  # of the coordinate that counts the accumulator's rows
@@ -77,7 +77,7 @@ class Matrices(Rows):
         self.say(f"  send_words({to} + {4 * ELEMENT_BYTES * WARPGROUP} * v, {words}, {on});")
 
     def _reach(self: Any, s: nodes.Send, cta: Expr) -> None:
-        """Declares where this thread's elements, and the barrier, lie in the CTA that they are sent to."""
+        """Declares where this thread's elements, and the barrier, are in the CTA that they are sent to."""
         to, on = (self.names.of("integer", f"{name}.there") for name in (s.to.name, s.on.name))
         place = self._sent_place(s.to.name, s.to.index or (ZERO, ZERO), s.to.slot, ZERO)
         self.say(
@@ -87,7 +87,7 @@ class Matrices(Rows):
         self.reached[s] = to, on
 
     def _reach_early(self: Any, body: tuple[Any, ...]) -> None:
-        """Where a role sends to is worked out in front of its sum, not behind, where all wait for it."""
+        """Where a role sends to is worked out before its sum, not after, where all wait for it."""
         lets = {s.name: s.value for s in body if isinstance(s, nodes.Let)}
         held = {s.name for s in body if isinstance(s, nodes.Reg)}
         for s in body:
@@ -97,7 +97,7 @@ class Matrices(Rows):
                     self._reach(s, cta)
 
     def _sent_place(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None, piece: Expr) -> str:
-        """C of this thread's four elements in eight columns of a matrix that lies in shared memory as registers hold
+        """C of this thread's four elements in eight columns of a matrix that is in shared memory as registers hold
         it."""
         blocks = self.arrays[name].type.shape[0].evaluate({}) > WARPGROUP_ROWS
         inner = (
@@ -109,7 +109,7 @@ class Matrices(Rows):
         return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in inner)
 
     def _sent_element(self: Any, name: str, index: tuple[Expr, ...], slot: Expr | None) -> str:
-        """The element at hand inside `each` of such a matrix."""
+        """The current element inside `each` of such a matrix."""
         corner = self._corner(name, index, (WARPGROUP_ROWS, HELD_COLUMNS))
         e = Expr.of("element")
         return f"{self._sent_place(name, corner, slot, 2 * Expr.of('piece') + e // 4)}[{self.integers.c(e - 4 * (e // 4), 0)}]"  # noqa: E501
@@ -410,8 +410,8 @@ class Matrices(Rows):
         )
 
     def _corner(self: Any, name: str, index: tuple[Expr, ...], sides: tuple[int, int]) -> tuple[Expr, ...]:
-        """Where the block of a matrix begins in which a thread's element of this index lies as the one at hand does in
-        its own."""
+        """Where the block of a matrix begins in which a thread's element of this index has the place that the current
+        one has in its own."""
         corner = tuple(e - Expr.of(n) for e, n in zip(index, self.point)) if self.point else ()
         highest = (self.integers.interval(e).high for e in index)
         is_outside = any(

@@ -31,7 +31,7 @@ def comment(words: str) -> str:
 
 
 def words_of(lines: Iterable[str]) -> set[str]:
-    """The identifiers and numbers in lines of code; what comments say is no code."""
+    """The identifiers and numbers in lines of code; what comments say is not code."""
     return set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", "\n".join(lines))))
 
 

@@ -6,7 +6,7 @@
 The family and the algo name the template; tile, micro, threads and bind are obeyed; guards follow from what the tile
 divides. Of plans that are alternatives the second makes a kernel called gemm.2. A plan that wants padded copies has a
 kernel gemm.pad that makes them, launched before it, and gemm.keep for those of constants, made once; an operand that
-must lie along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs wait for one another has scan.start,
+must run along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs wait for one another has scan.start,
 which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of
 siblings has one kernel for all of them. A plan that is an earlier one but for names makes no kernel: the earlier one's
 is launched once more, with other tensors (`launch fc2 as fc1 with X = H, ...`). Kernels of sm90 that follow one another

@@ -1,4 +1,4 @@
-"""Lets the launches of a program start early: each waits for the one in front of it only when all that needs no tensor
+"""Lets the launches of a program start early: each waits for the one before it only when all that needs no tensor
 is done, and lets the next one come up.
 
     fence mbarrier_init              fence mbarrier_init

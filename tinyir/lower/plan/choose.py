@@ -54,8 +54,8 @@ def candidates(
     fp32: str = "",
     atomics: str = "",
 ) -> tuple[Candidate, ...]:
-    """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones first, the cheapest
-    in front, then the rejected ones with the reason."""
+    """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones, the cheapest
+    first, then the rejected ones with the reason."""
     return ranked(
         of_launch(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32, atomics)), (one, *others)
     )
@@ -74,7 +74,7 @@ def ranked(found: Judged, group: Regions) -> tuple[Candidate, ...]:
 
 
 def _with_stack(one: Candidate, stack: int) -> Candidate:
-    """A candidate whose threads keep so many bytes in local memory."""
+    """A candidate whose threads keep this number of bytes in local memory."""
     estimate = one.plan.estimate
     return replace(one, plan=replace(one.plan, estimate=replace(estimate, stack=stack))) if stack and estimate else one
 
@@ -117,7 +117,7 @@ def _all_of(
 
 
 def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> tuple[Kernel, ...]:
-    """The kinds of kernel to propose plans of: the best, and beside a map that folds along what lies side by side the
+    """The kinds of kernel to propose plans of: the best, and beside a map that folds along what is side by side the
     rows of that."""
     row = kernel_of(one, "row") if kernels and isinstance(kernels[0], Map) and walks_apart(one) else None
     return kernels[:1] if row is None else (kernels[0], row)

@@ -29,7 +29,7 @@ Stop = tuple[Number, Callable[[int], str]]  # whether a plan breaks a rule, and 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """Candidates of one family, judged, by row: where each stands among all of the family, whether it is rejected, its
+    """Candidates of one family, judged, by row: where each is among all of the family, whether it is rejected, its
     microseconds, and how much it assumes. `order` gives what decides between equal ones, `candidate` makes that of a
     row."""
 
@@ -168,8 +168,8 @@ def _group(found: Sequence[Candidate]) -> Group:
 
 
 def _stops(family: Family, proposed: Plan, needs: Needs, arch: Arch, ctas: Number) -> tuple[Stop, ...]:
-    """The stop rules, and whether a plan breaks them that needs so much, with so many CTAs on an SM. Two of them hold
-    for sm80 alone, and not for families whose CTA fills an SM, as Hopper's best kernels do."""
+    """The stop rules, and whether a plan breaks them with these needs, with this number of CTAs on an SM. Two of them
+    hold for sm80 alone, and not for families whose CTA fills an SM, as Hopper's best kernels do."""
     smem, is_shared = needs.smem, not (arch.has_tma or family.fills_sm)
     most = proposed.regs.consumer if proposed.regs else arch.registers_per_thread
     held = needs.accumulators + needs.leaving + resources.ADDRESSING // 2
@@ -207,7 +207,7 @@ def _first(rules: Sequence[Stop], row: int) -> str:
 def _order_of(plan: Plan, occupancy: Number, count: int) -> np.ndarray:
     """What decides between plans that take the same time, by row: the first of two that differ there is the smaller."""
     shape = plan.cluster.shape if plan.cluster else ()
-    is_alone = math.prod(shape) == 1  # of a row: one CTA is no cluster
+    is_alone = math.prod(shape) == 1  # of a row: one CTA is not a cluster
     several = [np.where(is_alone, -1, size) for size in shape]
     numbers = (
         -occupancy,

@@ -100,7 +100,7 @@ def columns_split(module: region.Module, planner: Planner) -> tuple[region.Modul
 
 
 def pages_read(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, tuple[str, ...]]]:
-    """The module with pages read where they lie by each two regions that share a kernel, where that takes less than
+    """The module with pages read in place by each two regions that share a kernel, where that takes less than
     their copies; and the copies that are not made, by the first of the two."""
     found: dict[str, tuple[str, ...]] = {}
     known = copies_of_pages(module.program.regions)

@@ -39,7 +39,7 @@ def verdicts(
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
     kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
     another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
-    that read pages where they lie."""
+    that read pages in place."""
     planner = Planner(card_of(arch, device, fp32, atomics))
     whole, apart = kernels_for(module, planner)
     groups = [

@@ -4,7 +4,7 @@ before: %s         = relu(add(reduce sum (k0: K) : fp32 { A[i0, k0] }, S[i0]))
 after:  %s.acc     = reduce sum (k0: K) : fp32 { A[i0, k0] }
         %s         = relu(add(%s.acc, S[i0]))
 
-So every fold reads `let acc = reduce(body)`, whatever form it came in. What stands under a guard stays there.
+So every fold reads `let acc = reduce(body)`, whatever form it came in. What is under a guard stays there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Clusters: values that are to share a kernel, and the iteration space that they share.
 
-Each axis of each member stands for an axis of the cluster, an integer; what the members' axes have in common is found
+Each axis of each member is an axis of the cluster, an integer; what the members' axes have in common is found
 by the point reads between them. Two axes of one value are never one axis of the cluster.
 
 A join costs what the smaller of the two has: the larger one's numbers stay, and what it reads and is read of is kept,
@@ -35,7 +35,7 @@ class Cluster:
     computed values that it reads from outside, `open` those of its own that others read. `folds` are the members that
     fold at their place. `stored` are movements of members, with the member and the index at which each element of it is
     written. `choosing` are the members, copies too, that fold, scan or take what data choose: not every family has a
-    place for them. `is_memory` marks what is about memory itself, and stands alone."""
+    place for them. `is_memory` marks what is about memory itself, and is a kernel alone."""
 
     number: int
     members: dict[str, Node]
@@ -95,7 +95,7 @@ class Cluster:
         )
 
     def iters(self, graph: Graph) -> frozenset[int]:
-        """The axes that values and results lie along: those of folds and of what is not only read by folds."""
+        """The axes that values and results have: those of folds and of what is not only read by folds."""
         found: set[int] = set()
         for name, node in self.members.items():
             if name not in self.place:
@@ -167,7 +167,7 @@ def only_widens(producer: Cluster, consumer: Cluster, graph: Graph) -> bool:
 
 def start_of(node: Node, number: int, graph: Graph, free: set[str]) -> Cluster:
     """The cluster of one node, with copies of what it reads that is free, and of the product that it contracts; of a
-    factor of it only casts, so that what a contraction multiplies is read as it lies."""
+    factor of it only casts, so that what a contraction multiplies is read in place."""
     cluster = Cluster(number, {}, set(), {}, {}, {}, {}, (node.name,) if node.is_fold else (), node.kind in MEMORY)
     _add(cluster, node, {a.name: None for a in node.axes if a.name not in node.still})
     pending = [node]
@@ -330,7 +330,7 @@ def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
 
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
     """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its
-    result meets again lie in one row."""
+    result meets again are in one row."""
 
     def dims(cluster: Cluster) -> dict[tuple[str, int, Expr, int], int]:
         found: dict[tuple[str, int, Expr, int], int] = {}

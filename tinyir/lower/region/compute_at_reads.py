@@ -4,7 +4,7 @@ through memory.
 before: region blur yields blur[i0] = add(x[i0], x[i0 + 1]); region y yields y[i0] = add(blur[i0], blur[i0 + 1])
 after:  region y yields y[i0] = add(add(x[i0], x[i0 + 1]), add(x[i0 + 1], x[i0 + 2]))
 
-Neighbouring points of the reader share what lies in the halo, and compute it again. The producer must have no other
+Neighbouring points of the reader share what is in the halo, and compute it again. The producer must have no other
 reader, no fold but short windows. What a contraction multiplies has a cost of its own (`fuse_prologues`).
 """
 

@@ -3,11 +3,11 @@
 Clusters start as single values and are joined along point reads, in the program's order. A join is legal when the two
 have one iteration space, no path leads out of it and back in, and one kernel can do its folds:
 
-- a fold is done once: every axis that values lie along is one that the fold keeps or folds (else it would be done
+- a fold is done once: every axis that values have is one that the fold keeps or folds (else it would be done
 again); - folds of one kernel keep the same axes, so that one group of threads owns a row and sees all of it; - a
-contraction stands alone with what is done to its accumulator: no other fold but that of a sibling, which reads the same
+contraction is alone with what is done to its accumulator: no other fold but that of a sibling, which reads the same
 operand and
-  has the same axes, and nothing lies along the axis that it sums.
+  has the same axes, and nothing has the axis that it sums.
 
 It is done when it saves more than it costs: a round trip through memory against work done again. Where a reader wants
 other points, what it reads may be computed at each of them (`compute_at_reads`), or written where a movement has it
@@ -41,11 +41,11 @@ class Verdict:
 
     Rules of what is fused: same point, prologue, epilogue, rows, copy, compute at, stored, deferred, sibling. Of what
     is not: other point (the reader wants other elements), operand (a contraction reads what it multiplies, and what is
-    no elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
+    not elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
     again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
-    out and back in), no point (an output lacks an axis that may be of size 0), points (no result lies along all axes of
-    both, so that one kernel would visit more points than it has results), sunk (another kernel alone reads it,
-    which computes it), few rows (too few to fill a card), cost
+    out and back in), no point (an output lacks an axis that may be of size 0), points (no result has all axes of both,
+    so that one kernel would visit more points than it has results), wider (a cast of a product's result takes more
+    bytes than that), sunk (another kernel alone reads it, which computes it), few rows (too few to fill a card), cost
     (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it
     is there for others, and the prologue of a contraction reads it there), size (the kernel would compute more than
     MOST_VALUES values, or a thread fold too much at once), family (no family of kernels holds both)."""
@@ -356,7 +356,7 @@ class Partition:
                 for name in (*found.open, *(self.graph.results.keys() & found.members.keys()))
             )
         ):
-            return ""  # one result lies along all axes
+            return ""  # one result has all axes
         iters, heavy = found.iters(self.graph), found.heavy()
         may_be_empty &= iters
         if may_be_empty and self._may_leave_unwritten(found, may_be_empty):
@@ -415,7 +415,7 @@ class Partition:
 
     def _reaches(self, earlier: Cluster, later: Cluster, pending: list[str], parts: set[int]) -> bool:
         """True when what is computed of the values `pending` leads to a cluster. A cluster is one kernel: what reads
-        any of its values waits for all that any of its members reads, wherever in the program these stand."""
+        any of its values waits for all that any of its members reads, wherever in the program these are."""
         last = max(self.order[m] for m in later.members)
         seen, visited = set(pending), set(parts)
         while pending:

@@ -5,14 +5,14 @@ before: region a yields a[i0, i1] = relu(x[i0, i1]); region y has %y = reduce su
 after:  region y has %y = reduce sum (k0: K) { mul(relu(x[i0, k0]), w[k0, i1]) }
 
 Elementwise work is legal wherever it is read, at any point and behind any movement: a pad gives the pad's own value,
-since it stands around the work. What it costs decides, never what it is:
+since it is around the work. What it costs decides, never what it is:
 
     again    each element is computed once for every tile of the other operand that meets it, of a window once for every
              tap
     trip     the value is not written, and read no more by any reader; the launch, when nothing else is left to compute;
              what the work reads is read
              by each reader instead
-    tensor   tensor cores take their operands as they lie in memory: a product that they would compute takes so much
+    tensor   tensor cores take their operands as they are in memory: a product that they would compute takes so much
              longer without them
 
 A value is moved into all that read it or into none, as it is either in memory or not. Where the work reads a value that
@@ -51,7 +51,7 @@ def fuse_prologues(found: Partition, streamed: Collection[int]) -> None:
 
 def move_into_readers(name: str, found: Partition) -> None:
     """Move a value, in place, into all that read it, whatever that costs; the verdicts on it tell the rule that forbids
-    it: `operand` (it is no elementwise work), `in memory` (others need it there) or `size`."""
+    it: `operand` (it is not elementwise work), `in memory` (others need it there) or `size`."""
     home = found.cluster_of(name)
     readers = [c for c in found.clusters.values() if name in c.sources]
     elsewhere = [*found.graph.results_of(name), *(f"%{next(c.computed())}" for c in readers if not c.heavy())]
@@ -126,7 +126,7 @@ class _Sites:
         self.products = {s: h for h in cluster.heavy() for s in cluster.members[h].sources if s in cluster.copies}
 
     def count(self, name: str) -> int:
-        """How often it stands in the text."""
+        """How often it is in the text."""
         return sum(t.source == name for n in self.cluster.members.values() for a in n.reads for t in targets(a))
 
     def times(self, name: str) -> float:
@@ -150,7 +150,7 @@ class _Sites:
         return own * math.ceil(other / TILE)
 
     def lost(self, name: str) -> float:
-        """Seconds that the products longer take which tensor cores compute as long as both factors lie in memory."""
+        """Seconds that the products longer take which tensor cores compute as long as both factors are in memory."""
         graph, total = self.found.graph, 0.0
         for product, fold in self.products.items():
             factors = [graph.types[o] for o in graph.nodes[product].value.operands]
@@ -169,7 +169,7 @@ class _Sites:
         return name in sources or any(self._reads(s, name) for s in sources if s in self.cluster.copies)
 
     def _is_plain(self, product: str) -> bool:
-        """True while both factors are read as they lie."""
+        """True while both factors are read in place."""
         return not any(s in self.cluster.members for s in self.cluster.members[product].sources)
 
 

@@ -157,7 +157,7 @@ def build(module: poly.Module) -> Graph:
 
 def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
     """A reduction along an axis of size 0 as the constant that it is, so that no kernel runs along that axis; any other
-    value as it stands."""
+    value as written."""
     if value.op != "REDUCE" or all(a.size != ZERO for a in entry.axes if a.kind == "reduce"):
         return value
     op, dtype = value.attr("op").lower(), value.type.dtype

@@ -4,7 +4,7 @@ before: %s         = reduce sum (k0: K) : fp32 { mul(A[i0, k0], exp2(S[i0])) }
 after:  %s.fixed   = exp2(S[i0])
         %s         = reduce sum (k0: K) : fp32 { mul(A[i0, k0], %s.fixed) }
 
-Only code moves, no op changes place with the fold, so every value stays the same to the bit. What stands under a guard
+Only code moves, no op changes place with the fold, so every value stays the same to the bit. What is under a guard
 stays there, and so do the factors of a contraction, which are computed once a tile (C-CON1: they read operands
 directly).
 """

@@ -4,7 +4,7 @@ with what forbids it.
 before: must_fuse: %relu, %sum    %relu is read by a long sum, and goes through memory: its rows are too few
 after:  region sum, `must_fuse sum`, has both
 
-What lies on a path between two of the values must be in their kernel too, as else the kernel would wait for itself.
+What is on a path between two of the values must be in their kernel too, as else the kernel would wait for itself.
 Joins are asked for the same legality as ever; only cost is left aside. A cut that holds the demands as it is stays as
 it is.
 """
@@ -33,7 +33,7 @@ RESOURCE = ("size",)
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Values of the graph that one kernel must compute: those `named`, and `values`, with all that lies on a path
+    """Values of the graph that one kernel must compute: those `named`, and `values`, with all that is on a path
     between two of them, in the program's order."""
 
     named: tuple[str, ...]

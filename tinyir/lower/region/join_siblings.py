@@ -85,7 +85,7 @@ def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
 
 
 def _is_one_space(left: Cluster, right: Cluster, whole: Cluster) -> bool:
-    """True when both lie along the same axes, folded ones included."""
+    """True when both have the same axes, folded ones included."""
 
     def axes(cluster: Cluster) -> set[int]:
         return {i for m in cluster.computed() for i in whole.place.get(m, {}).values()}

@@ -9,7 +9,7 @@ after:  %m         = reduce max (k0: K) : fp32 { A[i0, k0] }
         %z         = reduce sum (k0: K) : fp32 { exp2(sub(A[i0, k0], %m)) }
         %s         = add(%z, %n)
 
-Folds of different ops are never one fold (max, exp, sum): between them lies a barrier (seed 001 section 6.6). Within a
+Folds of different ops are never one fold (max, exp, sum): between them is a barrier (seed 001 section 6.6). Within a
 pass the order stays.
 """
 
@@ -30,7 +30,7 @@ def barriers(region: Region) -> tuple[tuple[str, str], ...]:
     """Pairs (earlier, later) of folds of which the later needs the earlier's result, directly or through values that
     fold nothing."""
     found: list[tuple[str, str]] = []
-    last: dict[str, dict[str, None]] = {}  # the folds between which and a value lies no other
+    last: dict[str, dict[str, None]] = {}  # the folds between which and a value there is no other
     for let in region.lets:
         below = dict.fromkeys(f for r in _refs(let) for f in last[r])
         if _is_fold(let):

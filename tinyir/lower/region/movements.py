@@ -49,8 +49,8 @@ def written_at(
 def kept_for(
     module: poly.Module, entries: Mapping[str, Entry], values: Mapping[str, tiny.Value]
 ) -> dict[str, frozenset[str]]:
-    """For each product of a contraction the movements that it should read as values: what lies under them is computed
-    for it alone, and read as it lies would need a floor."""
+    """For each product of a contraction the movements that it should read as values: what is under them is computed
+    for it alone, and read in place would need a floor."""
     users: dict[str, int] = {}
     for value in values.values():
         for operand in dict.fromkeys(value.operands):

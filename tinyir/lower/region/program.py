@@ -1,6 +1,6 @@
 """The program: regions in an order in which each comes after what it reads, and the memory between them.
 
-A value that crosses a border lies in an output of the model when it is one, else in a buffer of its name. A reshape
+A value that crosses a border is in an output of the model when it is one, else in a buffer of its name. A reshape
 that is not affine is the same memory in another shape; of a col_major tensor, it is that of a copy in rows. A state is
 written at the end, by a copy, when all that reads its old value is done.
 """
@@ -25,7 +25,7 @@ KEPT = ("alignment",)
 
 
 class Memory:
-    """Where each value that crosses a border lies."""
+    """Where each value that crosses a border is."""
 
     def __init__(self, graph: Graph):
         self.graph = graph

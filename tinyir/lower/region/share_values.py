@@ -1,4 +1,4 @@
-"""What stands in a region twice becomes a value of its own.
+"""What comes in a region twice becomes a value of its own.
 
 before: %max = reduce max (i1) : fp32 { X[i0, i1] where i1 <= i0 else -inf }
         %d   = sub(X[i0, i1] where i1 <= i0 else -inf, broadcast_in_dim(%max, dims=[0]))
@@ -7,7 +7,7 @@ after:  %max.in = X[i0, i1] where i1 <= i0 else -inf
         %d   = sub(%max.in, broadcast_in_dim(%max, dims=[0]))
 
 Bare reads, values and numbers stay as they are, and so does what names an axis of a fold's own, what a fold reads along
-several axes without a broadcast, and what stands under a guard that its reads need.
+several axes without a broadcast, and what is under a guard that its reads need.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def share_values(region: Region) -> Region:
 
 
 def _unguarded(body: Body) -> Iterator[Body]:
-    """The expression and all inside it that no guard stands around."""
+    """The expression and all inside it that no guard is around."""
     yield body
     if not isinstance(body, Select):
         for inner in operands_of(body):
@@ -86,7 +86,7 @@ def _is_work(node: Body) -> bool:
 
 
 def _symbols(region: Region) -> set[str]:
-    """Every name that is no axis of a fold: the sizes of tensors and axes."""
+    """Every name that is not an axis of a fold: the sizes of tensors and axes."""
     inner = {a.name for item in (*region.lets, *region.yields) for n in walk(item.expr) for a in _own_axes(n)}
     sizes = {n for t in region.inputs + region.outputs for d in t.type.shape for n in d.names()} | {
         n for a in region.iters for n in a.size.names()

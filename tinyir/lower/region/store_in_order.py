@@ -50,7 +50,7 @@ def store_in_order(producer: Cluster, consumer: Cluster, graph: Graph) -> Cluste
 
 
 def _places(reader: Node, source: str, read: Read, producer: Cluster, graph: Graph) -> tuple[Expr, ...] | None:
-    """For each axis of the reader, where it stands when the element at hand of the value in its place is written; None
+    """For each axis of the reader, where it is when the current element of the value in its place is written; None
     unless the reader has each element once."""
     home, inner = producer.stored.get(source, (source, None))
     if home not in producer.place:
@@ -84,7 +84,7 @@ def _simplified(index: list[Expr], source: str, graph: Graph) -> tuple[Expr, ...
 
 
 def _index_of(result: str, reader: str, placed: tuple[Expr, ...], consumer: Cluster) -> tuple[Expr, ...] | None:
-    """The index at which the consumer's result is written; None when it lies along an axis that the reader has not."""
+    """The index at which the consumer's result is written; None when it has an axis that the reader has not."""
     here, there = consumer.place.get(reader), consumer.place.get(result)
     if here is None or there is None:
         return None

@@ -17,7 +17,7 @@ from .fuse import Partition
 
 def untangle(found: Partition, streams: dict[int, int]) -> None:
     """Dissolve clusters, in place, until there is an order in which each comes after all that it reads. What is
-    streamed is no more when its cluster is dissolved. What must share a kernel goes last."""
+    streamed is so no longer when its cluster is dissolved. What must share a kernel goes last."""
     while tangled := _waiting_for_one_another(found, streams):
         joined = {*streams, *streams.values()}
         most = max(

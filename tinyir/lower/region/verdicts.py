@@ -155,7 +155,7 @@ class Needs:
 
 
 def _beyond(halos: list[int]) -> int:
-    """The elements that a tile needs beyond its own points when it shares so many with each neighbour."""
+    """The elements that a tile needs beyond its own points when it shares this number with each neighbour."""
     return math.prod(HALO_TILE + h for h in halos) - math.prod(HALO_TILE for _ in halos)
 
 

@@ -1,4 +1,4 @@
-"""A cluster as a region: which members become values of their own, what stands inline, and how axes are named.
+"""A cluster as a region: which members become values of their own, what is written inline, and how axes are named.
 
 A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is
 written where it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`,
@@ -43,7 +43,7 @@ from ...ir.types import DType, is_exact, round_to
 from .cluster import Cluster
 from .graph import Graph, Node, targets
 
-LONGEST = 5  # ops and operands of what may stand inside another expression; longer ones get a line of their own
+LONGEST = 5  # ops and operands of what may be written inside another expression; longer ones get a line of their own
 Point = Mapping[str, Like]
 
 
@@ -58,7 +58,7 @@ class _Either(Container[str]):
 
 
 class Writer:
-    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that lies outside; `known` is
+    """One cluster on its way to being a region. `tensor_of` gives the memory of a value that is outside; `known` is
     memory by its name, `in_order` brings what there is for each axis of a tensor in the order of the axes in memory."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Writer:
         return lets
 
     def _room(self) -> frozenset[int]:
-        """The axes along which values may lie: all, but in a contraction only those of its result."""
+        """The axes along which values may go: all, but in a contraction only those of its result."""
         heavy = self.cluster.heavy()
         return self.cluster.own(heavy[0]) if heavy and not self.cluster.is_streamed else frozenset(self.cluster.sizes)
 
@@ -170,7 +170,7 @@ class Writer:
         return tuple(map(self.known.__getitem__, read))
 
     def _point(self, node: Node) -> dict[str, Expr]:
-        """The region's name of each axis of a member at the point at hand."""
+        """The region's name of each axis of a member at the current point."""
         place = self.cluster.place.get(node.name, {})
         return {a.name: Expr.of(self.iter_of[place[a.name]]) if a.name in place else ZERO for a in node.own}
 

@@ -108,7 +108,7 @@ def _plain(value: Value, source: TensorType) -> Value | None:
 
 
 def _spread(value: Value, source: TensorType, places: Sequence[int]) -> Value | None:
-    """The EXPAND of `source` whose axes stand at `places`, those of size 1 as far right as they go; None where they
+    """The EXPAND of `source` whose axes are at `places`, those of size 1 as far right as they go; None where they
     find no room."""
     dims: list[int] = []
     free, left = value.type.rank, list(places)
@@ -147,7 +147,7 @@ def _permute_expand(outer: Value, inner: Value, source: TensorType) -> Value | N
 
 
 def _expand_reshape(outer: Value, inner: Value, source: TensorType) -> Value | None:
-    """A RESHAPE that only puts in or takes away axes of size 1 is told by where the others stand."""
+    """A RESHAPE that only puts in or takes away axes of size 1 is told by where the others are."""
     kept = [(axis, size) for axis, size in enumerate(inner.type.shape) if size != ONE]
     if [size for _, size in kept] != [size for size in source.shape if size != ONE]:
         return None

@@ -37,7 +37,7 @@ PART = {
     "CONST": "k",
 }  # as the builder calls what has no other name
 _MECHANICAL = {*PART.values(), *map(str.lower, OPS)}
-_WORDS = {op.lower() for op in OPS if op[-1].isdigit()}  # `exp2` is no second `exp`
+_WORDS = {op.lower() for op in OPS if op[-1].isdigit()}  # `exp2` is not a second `exp`
 
 
 def number_values(module: Module) -> Module:

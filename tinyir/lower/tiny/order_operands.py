@@ -1,4 +1,4 @@
-"""The operands of a commutative op stand in the order of their definitions, inputs first.
+"""The operands of a commutative op come in the order of their definitions, inputs first.
 
     in x : fp32[N]
     %a = NEG(x) : fp32[N]

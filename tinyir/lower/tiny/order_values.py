@@ -1,4 +1,4 @@
-"""Values stand in the order in which the outputs need them, which the graph alone settles.
+"""Values come in the order in which the outputs need them, which the graph alone settles.
 
     in x : fp32[N]
     in z : fp32[N]

@@ -7,7 +7,7 @@ struct TinyirDim {
   unsigned x, y, z;
 };
 
-// Where the running thread stands. `threadIdx` and its kin read it.
+// Where the running thread is. `threadIdx` and its kin read it.
 struct TinyirPlace {
   TinyirDim thread, block, block_size, grid_size;
 };

@@ -1,5 +1,5 @@
 // What CUDA C++ gives a kernel without any include, for a host compiler: keywords, built-in variables, vector types, intrinsics.
-// Read in front of the emitted text. The text's own PTX wrappers are under `#ifndef TINYIR_SIM`; their twins are in twins.hpp.
+// Read before the emitted text. The text's own PTX wrappers are under `#ifndef TINYIR_SIM`; their twins are in twins.hpp.
 #pragma once
 #include "mathematics.hpp"
 

@@ -466,7 +466,7 @@ int tinyir_launch(const TinyirCode* code, void** arguments, const TinyirLaunch* 
   } else {
     for (size_t f = 0; f < machine->fibers.size(); ++f) {
       TinyirWait& wait = machine->fibers[f].wait;
-      if (wait.kind == TINYIR_AT_MBARRIER)  // how it stands now, not when the fiber came
+      if (wait.kind == TINYIR_AT_MBARRIER)  // its state now, not when the fiber came
         for (const Mbarrier& barrier : block_of(machine->fibers[f]).mbarriers)
           if (barrier.at == (wait.id & 0xffffff)) {
             wait.arrived = barrier.count - barrier.pending;

@@ -62,7 +62,7 @@ struct Meeting {  // of the lanes of one mask; kept under its lowest lane
   void* payloads[kWarp];
 };
 
-struct Seen {  // a fiber found so many phases of a barrier ended, at this stamp of its clock
+struct Seen {  // a fiber found this number of phases of a barrier ended, at this stamp of its clock
   unsigned who;
   uint32_t stamp, ended;
 };
@@ -231,7 +231,7 @@ struct SharedPlace {
   char* data() const { return shared_of(*block) + offset; }
 };
 
-// What an address of PTX stands for; `bytes` from there must be the block's.
+// What an address of PTX is; `bytes` from there must be the block's.
 inline SharedPlace place_of(unsigned address, size_t bytes) {
   unsigned rank = address >> 24, offset = address & 0xffffff;
   if (rank > machine->count || offset + bytes > machine->shared_bytes) {

@@ -19,7 +19,7 @@ struct Tiles {
   Fiber* fiber;
 };
 
-// Element (row, column) of a tile lies in lane 4*row + column/2, in half column%2 of the tile's register; of a transposed tile the
+// Element (row, column) of a tile is in lane 4*row + column/2, in half column%2 of the tile's register; of a transposed tile the
 // coordinates are exchanged.
 inline void complete_tiles(void** payloads, unsigned mask) {
   must(mask == ~0u, "ldmatrix", "lanes", "all 32", __builtin_popcount(mask));
@@ -137,7 +137,7 @@ constexpr int kByteBits = 13;           // behind the point of the largest term,
 
 inline unsigned bytes_of(Factor kind) { return kind == kTf32 ? 4 : kind >= kE4m3 ? 1 : 2; }
 
-struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 32 bytes (of K); bytes and words always lie along K
+struct Matrix {  // in shared memory, as a descriptor tells: `rows` (of M or N) by 32 bytes (of K); bytes and words always run along K
   uint64_t descriptor;
   unsigned rows;
   bool is_mn_major;
@@ -364,7 +364,7 @@ inline void add_row(float* row, const float* left, const float* right, unsigned 
   for (unsigned c = 0; c < n; ++c) row[c] = with_one_nan(row[c]);
 }
 
-// Bytes and TF32: all products at once, with so many bits.
+// Bytes and TF32: all products at once, with a number of bits.
 inline void add_row_at_once(float* row, const float* left, const float* right, unsigned n, unsigned depth, int bits) {
   for (unsigned c = 0; c < n; ++c) {
     double terms[1 + kProductBytes] = {row[c]};

@@ -1,5 +1,5 @@
 // Global memory of the simulated device: allocations between guard zones, so that a stray access faults at once and names its buffer.
-// Beside each allocation stands a byte for every one of its own: whether it was written, and by which block of the running launch.
+// Beside each allocation is a byte for every one of its own: whether it was written, and by which block of the running launch.
 #pragma once
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ inline int allocate(size_t bytes, size_t alignment, void** data) {
   return index;
 }
 
-// The allocation in whose zone an address lies, or -1.
+// The allocation in whose zone an address is, or -1.
 inline int find_allocation(const void* address) {
   const char* p = static_cast<const char*>(address);
   for (int index = 0; index < allocation_count; ++index) {

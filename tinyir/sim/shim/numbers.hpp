@@ -47,7 +47,7 @@ enum Factor { kHalf = 0, kBfloat = 1, kE4m3 = 2, kE5m2 = 3, kTf32 = 4 };
 inline float byte_to_float(uint8_t bits, Factor kind) {
   if (kind == kE5m2) return half_to_float(uint16_t(bits << 8));
   if ((bits & 0x7f) == 0x7f) return bits_as<float>(uint32_t(0x7fc00000));
-  return 256.0f * half_to_float(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7));  // the bits of x in fp16 stand for x / 256
+  return 256.0f * half_to_float(uint16_t((bits & 0x80) << 8 | (bits & 0x7f) << 7));  // the bits of x in fp16 mean x / 256
 }
 
 // TF32 is fp32 of 10 fraction bits: to nearest, ties away from zero (cvt.rna). A NaN keeps its sign and those bits and gets quiet, as on an H100.

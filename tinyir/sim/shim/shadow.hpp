@@ -157,7 +157,7 @@ inline void note_write(Block& block, const Fiber& fiber, unsigned offset, unsign
   mark_written(block, fiber, offset, bytes, code);
 }
 
-// An asynchronous unit will read 16 bytes for `fiber`: they must be there, be ordered, and lie behind a proxy fence of who wrote them.
+// An asynchronous unit will read 16 bytes for `fiber`: they must be there, be ordered, and come after a proxy fence of who wrote them.
 inline void note_unit_read(Block& block, const Fiber& fiber, unsigned offset) {
   check_state(block, offset, kPin, false);
   if (!machine->is_traced) return;

@@ -1,4 +1,4 @@
-// The kernels are compiled with the instrumentation of a thread sanitizer, and this stands where its runtime would: every load and store
+// The kernels are compiled with the instrumentation of a thread sanitizer, and this takes the place of its runtime: every load and store
 // of an emitted text comes by here. Shared memory is told from global memory, and both from a fiber's own stack, by the address.
 #pragma once
 #include "matrix.hpp"

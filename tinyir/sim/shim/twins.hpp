@@ -1,5 +1,5 @@
 // CPU twins of the PTX wrappers, which an emitted text declares for all and defines under `#ifndef TINYIR_SIM` (ir.intrinsics). Read after the
-// text. A wrapper's types are the text's own; TINYIR_HAS_<type> says that the text has one. What they do stands in the launcher.
+// text. A wrapper's types are the text's own; TINYIR_HAS_<type> says that the text has one. What they do is in the launcher.
 #pragma once
 #include "numbers.hpp"
 

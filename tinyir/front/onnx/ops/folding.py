@@ -1,7 +1,7 @@
 """What is computed from values that are known: the chains of Shape, Gather, Concat and arithmetic that exporters leave.
 
-Values are NumPy arrays; sizes that are symbols stand in arrays of Exprs, on which the same arithmetic works. A folding
-that would have to know more than it does gives None, and the node is translated as any other.
+Values are NumPy arrays; sizes that are symbols are held in arrays of Exprs, on which the same arithmetic works. A
+folding that would have to know more than it does gives None, and the node is translated as any other.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class _Axis:
 
 @onnx_op("Col2Im")
 def col2im(node: Node) -> Any:
-    """Columns [N, C * block, L] added where their blocks lie in the image: a transposed convolution whose window picks
+    """Columns [N, C * block, L] added where their blocks are in the image: a transposed convolution whose window picks
     one place for each row."""
     x = plain(node, 0)
     image, block = node.ints(1), node.ints(2)

@@ -83,7 +83,7 @@ def slice_op(node: Node) -> Any:
 
 
 def _near(bound: Any) -> Any:
-    """A bound that stands for the end of the axis, within 32 bits."""
+    """A bound that means the end of the axis, within 32 bits."""
     far = 10**9  # tf2onnx writes this for the end
     return (
         bound if isinstance(bound, Expr) else -(1 << 31) if bound <= -far else (1 << 31) - 1 if bound >= far else bound
@@ -205,7 +205,7 @@ def center_crop_pad(node: Node) -> Any:
 
 @onnx_op("ReverseSequence")
 def reverse_sequence(node: Node) -> Any:
-    """The first so many of each row read backwards, each row having its own number."""
+    """The first elements of each row read backwards, each row having its own number."""
     x, lengths = node.input(0), node.cast(node.input(1), "i64")
     batch, time = node.attr("batch_axis", 1) % x.rank, node.attr("time_axis", 0) % x.rank
     shape = [Expr.of(1)] * x.rank

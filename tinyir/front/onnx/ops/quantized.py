@@ -1,4 +1,4 @@
-"""Quantised numbers: integers, or narrow floats, that stand for (q - zero) * scale. Arithmetic on them is exact in i32,
+"""Quantised numbers: integers, or narrow floats, that mean (q - zero) * scale. Arithmetic on them is exact in i32,
 scaling is done in fp32."""
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _requantised(node: Node, sums: Term, scales: list[Term], zero: Term) -> Term
 
 @onnx_op("ConvInteger")
 def conv_integer(node: Node) -> Any:
-    """A convolution of quantised numbers in i32; what is put around x stands for its zero."""
+    """A convolution of quantised numbers in i32; what is put around x is its zero."""
     return _convolved(node, 0, 1, 2, 3, None)
 
 

@@ -83,7 +83,7 @@ def flattened(node: Node, x: Term) -> tuple[Term, int, Callable[[Term], Term]]:
 
 @onnx_op("TopK")
 def top_k(node: Node) -> Any:
-    """The k greatest or least along an axis, in order, and where they stand."""
+    """The k greatest or least along an axis, in order, and where they are."""
     x = plain(node, 0)
     count = node.scalar(1, "k")
     largest, axis = bool(node.attr("largest", 1)), node.axis(x.rank, -1)

@@ -94,7 +94,7 @@ def transform(node: Node, x: Term, axis: int, length: Any, is_inverse: bool, is_
         return node.op("MatMul", node.cast(part, wide), wave, part="product")
 
     real, imaginary = product(parts[0], cosine), product(parts[0], sine)
-    if is_inverse and is_one_sided:  # each place but the first, and the middle one, stands for two
+    if is_inverse and is_one_sided:  # each place but the first, and the middle one, counts for two
         weights = [1.0 if k == 0 or 2 * k == length else 2.0 for k in range(used)]
         line = known(weights, wide)
         parts = [node.fn("mul", node.cast(p, wide), line) for p in parts]

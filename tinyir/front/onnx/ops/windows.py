@@ -85,7 +85,7 @@ def _pool(node: Node, mode: str, outputs: int = 1, **attrs: Any) -> Any:
 
 @onnx_op("MaxPool")
 def max_pool(node: Node) -> Any:
-    """The maximum of each window, and where it stands."""
+    """The maximum of each window, and where it is."""
     return _pool(
         node,
         "max",

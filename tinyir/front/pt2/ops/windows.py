@@ -12,7 +12,7 @@ from ..table import aten
 
 
 def each(value: Any, rank: int, default: int) -> list[Any]:
-    """A number for each axis of an image, of which one may stand for all."""
+    """A number for each axis of an image, or one number for all."""
     found = [default] if value is None or value == [] else list(value) if isinstance(value, (list, tuple)) else [value]
     return found * rank if len(found) == 1 else found
 

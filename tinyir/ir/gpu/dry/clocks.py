@@ -54,7 +54,7 @@ class Phases:
     told: Clock = field(default_factory=dict)
 
     def arrive(self, party: Party, expected: int) -> None:
-        """One arrival, which expects so many bytes."""
+        """One arrival, which expects this number of bytes."""
         _join(self.told, party.release(party.met))
         self.arrived += 1
         self.bytes += expected
@@ -80,7 +80,7 @@ class Phases:
 
 @dataclass(slots=True)
 class Meeting:
-    """A barrier at which so many parties meet; `is_told`: what they did before is known behind it."""
+    """A barrier at which a number of parties meet; `is_told`: what they did before is known behind it."""
 
     parties: int
     is_told: bool = True
