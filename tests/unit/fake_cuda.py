@@ -37,6 +37,43 @@ class Memory:
         self.machine.living.remove(self.address)
 
 
+class Name(str):
+    """A kernel's name in what was called; `module` is the number of that which it was launched from."""
+
+    module: int
+
+
+class Module:
+    """A cubin that PyCUDA loaded: it is unloaded when nobody holds it, whoever has a function of it."""
+
+    def __init__(self, machine: Machine, image: bytes):
+        self.machine, self.number = machine, machine.load(image)
+
+    def get_function(self, name: str) -> Function:
+        """One kernel."""
+        return Function(self.machine, self.number, name)
+
+    def __del__(self) -> None:
+        del self.machine.modules[self.number]
+
+
+class Function:
+    """A kernel of a module."""
+
+    def __init__(self, machine: Machine, module: int, name: str):
+        self.machine, self.module, self.name = machine, module, name
+
+    def prepare(self, form: str) -> None:
+        """Nothing."""
+
+    def set_attribute(self, *_: Any) -> None:
+        """Nothing."""
+
+    def prepared_async_call(self, grid: Any, block: Any, stream: Any, *values: int, shared_size: int = 0) -> None:
+        """Written down."""
+        self.machine.launch(self.module, self.name, values)
+
+
 class Stream:
     """A stream with a handle of its own."""
 
@@ -76,11 +113,27 @@ class Machine:
     captured: list[tuple[Any, ...]] | None = None
     faults: dict[str, int] = field(default_factory=dict)
     maps: list[tuple[Any, ...]] = field(default_factory=list)
+    modules: dict[int, bytes] = field(default_factory=dict)  # that are loaded, their images by number
+    functions: dict[int, tuple[int, str]] = field(default_factory=dict)  # module and name
+    count: itertools.count[int] = field(default_factory=lambda: itertools.count(5))
     version: int = 13000
 
     def note(self, *call: Any) -> None:
         """One call; of a launch the kernel, its arguments and its attributes."""
         (self.calls if self.captured is None else self.captured).append(call)
+
+    def load(self, image: bytes) -> int:
+        """The number of a new module."""
+        number = next(self.count)
+        self.modules[number] = image
+        return number
+
+    def launch(self, module: int, kernel: str, values: tuple[int, ...], *attributes: Any) -> None:
+        """A launch from a module, which must be loaded."""
+        assert module in self.modules, f"{kernel} is launched and was unloaded"
+        name = Name(kernel)
+        name.module = module
+        self.note("launch", name, values, *attributes)
 
     def names(self) -> list[str]:
         """What was called since last asked."""
@@ -91,21 +144,6 @@ class Machine:
     def pycuda(self) -> types.ModuleType:
         """pycuda.driver."""
         machine = self
-
-        class Function:
-            def __init__(self, name: str):
-                self.name = name
-
-            def prepare(self, form: str) -> None:
-                pass
-
-            def set_attribute(self, *_: Any) -> None:
-                pass
-
-            def prepared_async_call(
-                self, grid: Any, block: Any, stream: Any, *values: int, shared_size: int = 0
-            ) -> None:
-                machine.note("launch", self.name, values)
 
         class Device:
             count = staticmethod(lambda: 1)
@@ -139,7 +177,7 @@ class Machine:
             memset_d8_async=lambda *_: machine.note("memset"),
             memcpy_htod=copied,
             memcpy_dtoh=copied,
-            module_from_buffer=lambda image: types.SimpleNamespace(get_function=Function),
+            module_from_buffer=lambda image: Module(machine, image),
         )
         return module
 
@@ -157,12 +195,16 @@ class Machine:
         return 0
 
     def _cuModuleLoadData(self, out: Any, image: bytes) -> int:
-        out._obj.value = 5
+        out._obj.value = self.load(image)
+        return 0
+
+    def _cuModuleUnload(self, module: ctypes.c_void_p) -> int:
+        del self.modules[getattr(module, "value", module)]
         return 0
 
     def _cuModuleGetFunction(self, out: Any, module: int, name: bytes) -> int:
-        self.graphs[len(self.graphs) + 1000] = [("launch", name.decode())]
-        out._obj.value = len(self.graphs) + 999
+        out._obj.value = next(self.count)
+        self.functions[out._obj.value] = module, name.decode()
         return 0
 
     def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
@@ -172,9 +214,7 @@ class Machine:
             bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
         )
         values = tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
-        self.note(
-            "launch", self.graphs[function][0][1], values, *((a.id, a.number) for a in asked.attributes[: asked.count])
-        )
+        self.launch(*self.functions[function], values, *((a.id, a.number) for a in asked.attributes[: asked.count]))
         return 0
 
     def _cuTensorMapEncodeTiled(
@@ -209,6 +249,9 @@ class Machine:
         return 0
 
     def _cuGraphLaunch(self, graph: int, stream: int) -> int:
+        launched = [call[1] for call in self.graphs[graph] if call[0] == "launch"]
+        gone = [name for name in launched if name.module not in self.modules]
+        assert not gone, f"{', '.join(gone)} are replayed and were unloaded"
         self.note("replay", graph, tuple(self.graphs[graph]))
         return 0
 

@@ -47,7 +47,7 @@ def launched(
     scalars, in that order, without the tensors that are `hidden` behind their maps. Outputs that are `cleared` are zero
     at first. The device is given back."""
     try:
-        device.load(text_of(code), {kernel: shared})
+        loaded = device.load(text_of(code), {kernel: shared})
         tensors = {**inputs, **outputs}
         buffers = {name: device.allocate(name, a.size, a.itemsize) for name, a in tensors.items()}
         for name, array in inputs.items():
@@ -65,9 +65,8 @@ def launched(
             )
             for t, box, swizzle, *more in (maps or {}).values()
         ]
-        device.launch(
-            kernel, grid, block, shared, [*boxes, *(b for name, b in buffers.items() if name not in hidden), *scalars]
-        )
+        tensors_given = [b for name, b in buffers.items() if name not in hidden]
+        device.launch(loaded, kernel, grid, block, shared, [*boxes, *tensors_given, *scalars])
         found = {name: np.empty(a.shape, a.dtype) for name, a in outputs.items()}
         for name, array in found.items():
             device.download(buffers[name], array)

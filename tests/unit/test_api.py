@@ -363,4 +363,4 @@ def test_a_buffer_is_forgotten_when_its_place_may_be_anothers(device: str) -> No
     assert held._passing and all(held._spans[name][1] > held._spans[name][0] for name in held._passing)
     later = held.launches[held._spans[held._passing[0]][1] :][-1]
     with pytest.raises(Refused, match="E1750"):
-        held.device.launch(later.kernel, later.grid, later.block, later.shared, later.arguments)
+        held.device.launch(later.code, later.kernel, later.grid, later.block, later.shared, later.arguments)

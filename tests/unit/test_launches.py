@@ -373,11 +373,11 @@ def test_what_serves_is_launched_with_what_it_serves(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "second"])
 def test_a_fault_names_the_launch_where_its_kernel_has_several(name: str) -> None:
     class Faulty:
-        def launch(self, kernel: str, *given: Any) -> None:
+        def launch(self, code: Any, kernel: str, *given: Any) -> None:
             raise refuse("E1722", kernel, kernel=kernel)
 
     with pytest.raises(Refused) as found:
-        Bound("first", (1,), (1,), 0, (), name=name).run_on(Faulty())
+        Bound(None, "first", (1,), (1,), 0, (), name=name).run_on(Faulty())
     assert [d.at for d in found.value.diags] == [name or "first"]
 
 

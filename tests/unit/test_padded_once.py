@@ -94,9 +94,9 @@ class _Counting(SimDevice):
         super().__init__(0, 60, **how)
         self.ran: list[str] = []
 
-    def launch(self, kernel: str, *args: Any) -> None:
+    def launch(self, code: Any, kernel: str, *args: Any) -> None:
         self.ran.append(kernel)
-        super().launch(kernel, *args)
+        super().launch(code, kernel, *args)
 
 
 @needs_host_compiler

@@ -149,7 +149,7 @@ def test_a_capture_that_fails_leaves_the_stream_free(machine: Machine) -> None: 
     with pytest.raises(DriverFault, match="no"):
         Graph(77, enqueue)
     assert machine.captured is None
-    with Graph(77, lambda: machine.note("launch", "k")) as graph:
+    with Graph(77, lambda: machine.launch(machine.load(b"k"), "k", ())) as graph:
         graph.run()
     assert machine.calls[-2][:1] == ("replay",) and machine.calls[-1] == ("cuGraphExecDestroy",)
 

@@ -30,11 +30,13 @@ def run(
     """B after `k(A, B, N)` with A = 0, 1, 2, ...; the body starts at line 2."""
     device = SimDevice(seed, limit)
     try:
-        device.load(f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', {"k": shared})
+        code = device.load(
+            f'extern "C" __global__ void k(const float* A, float* B, int N) {{\n{body}\n}}\n', {"k": shared}
+        )
         a, b = np.arange(n, dtype=np.float32), np.empty(n, np.float32)
         buffers = [device.allocate("A", n, 4), device.allocate("B", n, 4)]
         device.upload(buffers[0], a)
-        device.launch("k", (grid,), block, shared, [*buffers, Scalar(n, 4)])
+        device.launch(code, "k", (grid,), block, shared, [*buffers, Scalar(n, 4)])
         device.download(buffers[1], b)
         return b
     finally:
@@ -54,13 +56,15 @@ def gemm(sizes: tuple[int, int, int], seed: int) -> tuple[np.ndarray, np.ndarray
     inputs = [draw.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n), (n,))]
     device = SimDevice(seed)
     try:
-        device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), {"gemm": 0})
+        code = device.load((KERNELS / "gemm.cu").read_text(encoding="utf-8"), {"gemm": 0})
         buffers = [device.allocate(name, a.size, 2) for name, a in zip("ABb", inputs)] + [
             device.allocate("C", m * n, 2)
         ]
         for buffer, array in zip(buffers, inputs):
             device.upload(buffer, array)
-        device.launch("gemm", (-(-n // 128), -(-m // 128)), (16, 16), 0, [*buffers, *(Scalar(s, 4) for s in sizes)])
+        device.launch(
+            code, "gemm", (-(-n // 128), -(-m // 128)), (16, 16), 0, [*buffers, *(Scalar(s, 4) for s in sizes)]
+        )
         out = np.empty((m, n), np.float16)
         device.download(buffers[3], out)
     finally:
@@ -130,10 +134,10 @@ def test_beyond_the_dynamic_shared_memory_of_the_launch() -> None:
     device = SimDevice()
     try:
         text = 'extern "C" __global__ void k(int at) { extern __shared__ float s[]; s[at] = 1; }\n'
-        device.load(text, {"k": 1024})
-        device.launch("k", (1,), (1,), 512, [Scalar(127, 4)])
+        code = device.load(text, {"k": 1024})
+        device.launch(code, "k", (1,), (1,), 512, [Scalar(127, 4)])
         with pytest.raises(Refused) as fault:
-            device.launch("k", (1,), (1,), 512, [Scalar(128, 4)])
+            device.launch(code, "k", (1,), (1,), 512, [Scalar(128, 4)])
         assert [d.code for d in fault.value.diags] == ["E1764"]
     finally:
         device.release()
@@ -143,13 +147,13 @@ def test_the_bare_mode_finds_what_needs_no_trace() -> None:
     """It is faster; races and unwritten reads are then the result's affair."""
     device = SimDevice(mode="bare")
     try:
-        device.load(
+        code = device.load(
             'extern "C" __global__ void k(float* B) { __shared__ float s[64]; if (threadIdx.x == 99) s[0] = 1; '
             "B[threadIdx.x] = s[threadIdx.x]; }",
             {"k": 0},
         )
         b = device.allocate("B", 64, 4)
-        device.launch("k", (1,), (64,), 0, [b])
+        device.launch(code, "k", (1,), (64,), 0, [b])
         out = np.zeros(64, np.float32)
         device.download(b, out)
         assert np.isnan(out).all()
@@ -328,7 +332,7 @@ extern "C" __global__ void up(const unsigned short* h, float* f) { int i = block
 extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blockIdx.x * 256 + threadIdx.x; h[i] = tinyir_sim::float_to_half(f[i]); }
 """  # noqa: E501
     try:
-        device.load(text, {"up": 0, "down": 0})
+        code = device.load(text, {"up": 0, "down": 0})
         halves = np.arange(65536, dtype=np.uint16)
         exact = halves.view(np.float16).astype(np.float32)
         with np.errstate(all="ignore"):
@@ -337,13 +341,13 @@ extern "C" __global__ void down(const float* f, unsigned short* h) { int i = blo
             wanted = between.astype(np.float16)
         h, f = device.allocate("h", halves.size, 2), device.allocate("f", halves.size, 4)
         device.upload(h, halves)
-        device.launch("up", (256,), (256,), 0, [h, f])
+        device.launch(code, "up", (256,), (256,), 0, [h, f])
         got = np.empty_like(exact)
         device.download(f, got)
         assert np.array_equal(got, exact, equal_nan=True)
         f, h = device.allocate("f", between.size, 4), device.allocate("h", between.size, 2)
         device.upload(f, between)
-        device.launch("down", (512,), (256,), 0, [f, h])
+        device.launch(code, "down", (512,), (256,), 0, [f, h])
         got = np.empty_like(wanted)
         device.download(h, got)
         assert np.array_equal(got, wanted, equal_nan=True)

@@ -50,10 +50,49 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
     return first.name(), first.compute_capability()
 
 
+class CudaCode:
+    """Kernels that are loaded on a GPU: `images` are their cubins, by name. Codes know nothing of one another."""
+
+    def __init__(self, driver: Any, images: Mapping[str, bytes], kernels: Mapping[str, int]):
+        modules = {image: driver.module_from_buffer(image) for image in dict.fromkeys(images[name] for name in kernels)}
+        self._functions = {name: modules[images[name]].get_function(name) for name in kernels}
+        self._modules = [*modules.values()]  # a function does not keep its module
+        self._formats: dict[str, str] = {}
+        self._mapped: dict[bytes, MappedModule] = {}
+        self._most = dict(kernels)
+        self.images = {name: images[name] for name in kernels}
+        for name, shared in kernels.items():
+            if shared > STATIC_SHARED:
+                self._functions[name].set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+
+    def function(self, kernel: str, form: str) -> Any:
+        """A kernel for arguments of this form, a letter for each as in `struct`."""
+        function = self._functions[kernel]
+        if self._formats.get(kernel) != form:
+            function.prepare(form)
+            self._formats[kernel] = form
+        return function
+
+    def mapped(self, kernel: str) -> MappedModule:
+        """The module of a kernel, for launches that PyCUDA cannot make."""
+        image = self.images[kernel]
+        if image not in self._mapped:
+            self._mapped[image] = MappedModule(image, self._most)
+        return self._mapped[image]
+
+    def release(self) -> None:
+        """Unload the kernels. Graphs of their launches must be gone."""
+        for module in self._mapped.values():
+            module.release()
+        self._mapped.clear()
+        self._functions.clear()
+        self._modules.clear()
+
+
 class CudaDevice:
-    """One program's use of a GPU, in its primary context, so that other libraries of the process share it. `release`
-    must be called. `overlaps`: launches that may start early do. `jobs` kernels are compiled side by side (default: one
-    a core). Raises Refused (E1718 no GPU)."""
+    """A GPU in its primary context, so that other libraries of the process share it, for one program or several, whose
+    launches follow each other. `release` must be called. `overlaps`: launches that may start early do. `jobs` kernels
+    are compiled side by side (default: one a core). Raises Refused (E1718 no GPU)."""
 
     name = "cuda"
     is_packed = True
@@ -90,11 +129,7 @@ class CudaDevice:
         self._context.push()
         self.stream = driver.Stream()
         self._memory: dict[int, Any] = {}
-        self._functions: dict[str, Any] = {}
-        self._formats: dict[str, str] = {}
-        self._modules: list[Any] = []
-        self.images: dict[str, bytes] = {}  # of each kernel that is loaded
-        self._mapped: dict[bytes, MappedModule] = {}
+        self._codes: list[CudaCode] = []
         self._spare: list[tuple[int, Any]] = []  # (bytes, memory) that was lent and came back, the oldest first
         self._graphs: list[Graph] = []
         self._is_released = False  # what was lent may outlive that, and with it the context
@@ -112,28 +147,26 @@ class CudaDevice:
         """From Hopper on the driver makes them."""
         return self.capability >= (9, 0)
 
-    def load(self, text: str, kernels: Mapping[str, int]) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> CudaCode:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1715, E1716, E1730 the driver does not
         take it)."""
         found = cubins_of(text, self.arch, kernels, jobs=self.jobs)
-        self.load_images({name: cubin.image for name, cubin in found.items()}, kernels)
+        return self.load_images({name: cubin.image for name, cubin in found.items()}, kernels)
 
-    def load_images(self, images: Mapping[str, bytes], kernels: Mapping[str, int]) -> None:
+    def load_images(self, images: Mapping[str, bytes], kernels: Mapping[str, int]) -> CudaCode:
         """Load kernels that are compiled for `arch`, one or several in an image; of each the most dynamic shared
         memory, in bytes. Raises Refused (E1730 the driver does not take one)."""
         try:
-            modules = {image: self._driver.module_from_buffer(image) for image in dict.fromkeys(images.values())}
-            self._functions = {name: modules[images[name]].get_function(name) for name in kernels}
-            self._modules, self.images = [*modules.values()], {name: images[name] for name in kernels}
-            self._formats.clear()
-            self._release_mapped()
-            for name, shared in kernels.items():
-                if shared > STATIC_SHARED:
-                    self._functions[name].set_attribute(
-                        self._driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, shared
-                    )
+            code = CudaCode(self._driver, images, kernels)
         except self._driver.Error as fault:
             raise self._refusal(", ".join(kernels), fault) from None
+        self._codes.append(code)
+        return code
+
+    def unload(self, code: CudaCode) -> None:
+        """Give the code back; graphs of its launches must be gone."""
+        self._codes.remove(code)
+        code.release()
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 256) -> Buffer:
         """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Memory comes in whole
@@ -197,15 +230,22 @@ class CudaDevice:
         self._driver.Context.synchronize()
 
     def launch(
-        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+        self,
+        code: CudaCode,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Argument],
     ) -> None:
         """Run one kernel to its end. Raises Refused (E1730)."""
         with self.refusing(kernel):
-            self.enqueue(kernel, grid, block, shared, arguments)
+            self.enqueue(code, kernel, grid, block, shared, arguments)
             self.stream.synchronize()
 
     def enqueue(
         self,
+        code: CudaCode,
         kernel: str,
         grid: Sequence[int],
         block: Sequence[int],
@@ -217,16 +257,11 @@ class CudaDevice:
         one may start while the one before it drains."""
         is_early = is_early and self.overlaps
         if is_early or any(isinstance(a, Box) for a in arguments):
-            image = self.images[kernel]
-            if image not in self._mapped:
-                self._mapped[image] = MappedModule(image)
-            self._mapped[image].enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
+            mapped = code.mapped(kernel)
+            mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
             return
-        function = self._functions[kernel]
         form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)
-        if self._formats.get(kernel) != form:
-            function.prepare(form)
-            self._formats[kernel] = form
+        function = code.function(kernel, form)
         values = [a.address if isinstance(a, Buffer) else a.value % (1 << 8 * a.bytes) for a in arguments]
         function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
 
@@ -234,7 +269,7 @@ class CudaDevice:
         """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises
         DriverFault."""
         graph = Graph(self.stream.handle, enqueue)
-        self._graphs.append(graph)
+        self._graphs = [*(kept for kept in self._graphs if kept.is_kept), graph]
         return graph
 
     @contextlib.contextmanager
@@ -250,7 +285,8 @@ class CudaDevice:
         try:
             for graph in self._graphs:
                 graph.release()
-            self._release_mapped()
+            for code in self._codes:
+                code.release()
             for memory in (*self._memory.values(), *(memory for _, memory in self._spare)):
                 memory.free()
         except (self._driver.Error, DriverFault):
@@ -258,16 +294,10 @@ class CudaDevice:
         self._graphs.clear()
         self._spare.clear()
         self._memory.clear()
-        self._functions.clear()
-        self._modules.clear()
+        self._codes.clear()
         self.stream = None
         self._context.pop()
         self._is_released = True
-
-    def _release_mapped(self) -> None:
-        for module in self._mapped.values():
-            module.release()
-        self._mapped.clear()
 
     def _refusal(self, kernel: str, fault: Exception) -> Refused:
         return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])

@@ -4,7 +4,7 @@ CPU."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Union
+from typing import Any, Protocol, Union
 
 import numpy as np
 
@@ -64,9 +64,11 @@ Argument = Union[Buffer, Scalar, Box]  # noqa: UP007
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A launch whose sizes are numbers. `shared` is dynamic shared memory in bytes. One that `is_early` may start while
-    the one before it drains. `name` is its own where its kernel has several launches."""
+    """A launch whose sizes are numbers. `code` is what the device loaded its kernel with. `shared` is dynamic shared
+    memory in bytes. One that `is_early` may start while the one before it drains. `name` is its own where its kernel
+    has several launches."""
 
+    code: Any
     kernel: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
@@ -78,15 +80,16 @@ class Bound:
     def run_on(self, device: Device) -> None:
         """Run it to its end. Raises Refused (E17xx), which names it."""
         try:
-            device.launch(self.kernel, self.grid, self.block, self.shared, self.arguments)
+            device.launch(self.code, self.kernel, self.grid, self.block, self.shared, self.arguments)
         except Refused as fault:
             told = [replace(d, at=self.name) if self.name and d.at == self.kernel else d for d in fault.diags]
             raise Refused(told, fault.file) from None
 
 
 class Device(Protocol):
-    """Verbs of a device. Launches of one program follow each other; `launch` reports a fault of the kernel as Refused
-    (E17xx)."""
+    """Verbs of a device. Several texts may be loaded at a time, whose kernels may have the same names: each load gives
+    a code of its own, and a launch says of which. Launches follow each other; `launch` reports a fault of the kernel as
+    Refused (E17xx)."""
 
     name: str
     description: str
@@ -101,9 +104,12 @@ class Device(Protocol):
     def takes_maps(self) -> bool:
         """Whether kernels can be given tensor maps."""
 
-    def load(self, text: str, kernels: Mapping[str, int]) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> Any:
         """Compile and load an emitted text; for each kernel that will be launched the most dynamic shared memory, in
-        bytes."""
+        bytes. The code that it gives lasts until `unload` or `release`."""
+
+    def unload(self, code: Any) -> None:
+        """Give what `load` gave back; other codes stay."""
 
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Memory, filled with 0xFF: NaN in every float, so that what nobody wrote shows."""
@@ -118,9 +124,15 @@ class Device(Protocol):
         """Give one buffer back."""
 
     def launch(
-        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+        self,
+        code: Any,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Argument],
     ) -> None:
-        """Run a kernel to its end. Grid and block in x, y, z; `shared` in bytes."""
+        """Run a kernel of a code to its end. Grid and block in x, y, z; `shared` in bytes."""
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy out into a contiguous array."""

@@ -33,6 +33,11 @@ class Graph:
         """Queue one replay."""
         call("cuGraphLaunch", self._replay, self._stream)
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether it has not been given back."""
+        return bool(self._replay)
+
     def release(self) -> None:
         """Give the graph back; nothing when that is done."""
         replay, self._replay = self._replay, 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .device import Argument, Box, Buffer
@@ -34,10 +34,12 @@ NOT_INTERLEAVED, PROMOTED_TO_128_BYTES, FILLED_WITH_ZEROS = (
 
 
 class MappedModule:
-    """A cubin loaded in the current context, for kernels that take tensor maps or start early. Raises DriverFault."""
+    """A cubin loaded in the current context, for kernels that take tensor maps or start early. `most` is the most
+    dynamic shared memory, in bytes, that each kernel is launched with. Raises DriverFault."""
 
-    def __init__(self, image: bytes):
+    def __init__(self, image: bytes, most: Mapping[str, int]):
         self._module = made_by("cuModuleLoadData", image)
+        self._most = most
         self._functions: dict[str, int] = {}
         self._packed: dict[tuple[Argument, ...], Any] = {}
 
@@ -53,7 +55,7 @@ class MappedModule:
     ) -> None:
         """Queue one kernel on the stream of this handle. An early one may start while the one before it drains;
         captured, the graph says so."""
-        function, packed = self._function(kernel, shared), self._pack(arguments)
+        function, packed = self._function(kernel), self._pack(arguments)
         config = LaunchConfig(
             (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early)
         )
@@ -63,10 +65,10 @@ class MappedModule:
         """Unload the module."""
         call("cuModuleUnload", self._module)
 
-    def _function(self, kernel: str, shared: int) -> int:
+    def _function(self, kernel: str) -> int:
         if kernel not in self._functions:
             function = made_by("cuModuleGetFunction", self._module, kernel.encode())
-            call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, shared)
+            call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, self._most[kernel])
             self._functions[kernel] = function
         return self._functions[kernel]
 

@@ -62,7 +62,7 @@ def _run_once(driver: Any, program: Program, marks: list[Any], written: Any, pie
         driver.memset_d8_async(written, 0, piece, stream)
     marks[0].record(stream)
     for mark, b in zip(marks[1:], program.launches):
-        program.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
+        program.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
         mark.record(stream)
 
 

@@ -36,8 +36,9 @@ SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
 
 class Program:
     """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature:
-    they are neither allocated nor filled here. `is_loaded`: the device has the text already. Raises Refused: E1719 (a
-    launch that these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
+    they are neither allocated nor filled here. `code` is what the device loaded of the text, to be kept while the
+    program is; without it the program loads its own. Programs of one device know nothing of one another. Raises
+    Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Program:
         module: manifest.Module,
         sizes: Mapping[str, int],
         kept: Mapping[str, Buffer] | None = None,
-        is_loaded: bool = False,
+        code: Any = None,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.device = device
@@ -54,8 +55,6 @@ class Program:
         self.model = module.region.model
         self.sizes = dict(sizes)
         self.chosen = chosen_of(module, self.sizes, device)
-        if not is_loaded:
-            device.load(text, shared_of(self.chosen))
         made = [
             launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes))
         ]
@@ -65,7 +64,13 @@ class Program:
         self._launched = Counter(launch.entry for launch in self.chosen)
         self._spans = touched(module, self.made)
         self._own: list[Buffer] = []  # what this program allocated, to be freed with it
-        self.buffers = self._allocate(dict(kept or {}))
+        self._own_code = None if code is not None else device.load(text, shared_of(self.chosen))
+        self._code = code if code is not None else self._own_code
+        try:
+            self.buffers = self._allocate(dict(kept or {}))
+        except BaseException:
+            self._free()
+            raise
         self.launches = self._bound({})
         self._constants: dict[str, int] = {}  # where those lay of which `_once` has been made
         self._replays = Replays(device, self._bound)
@@ -124,7 +129,7 @@ class Program:
         once."""
         self._make_once({})
         for b in self.launches:
-            self.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
+            self.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
 
     def outputs(self) -> dict[str, np.ndarray]:
         """The outputs by name, as the caller sees them."""
@@ -136,8 +141,14 @@ class Program:
         return found
 
     def release(self) -> None:
-        """Give the program's memory back; what was `kept` stays."""
+        """Give the program's memory back, and the code that it loaded; what was handed to it stays."""
         self._replays.release()
+        self._free()
+
+    def _free(self) -> None:
+        code, self._own_code = self._own_code, None
+        if code is not None:
+            self.device.unload(code)
         for buffer in self._own:
             self.device.free(buffer)
         self._own.clear()
@@ -202,7 +213,9 @@ class Program:
         maps = [self._box(self._maps[name], buffers) for name in launch.maps]
         arguments = (*tensors, *maps, *symbols)
         name = launch.name if self._launched[launch.entry] > 1 else ""
-        return Bound(launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, arguments, name=name)
+        return Bound(
+            self._code, launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, arguments, name=name
+        )
 
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types()[m.tensor]

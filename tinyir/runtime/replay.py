@@ -71,7 +71,7 @@ class Replays:
 
     def _queue_each(self, found: _Set) -> None:
         for b in found.launches:
-            self._device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
+            self._device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
 
 
 def _drop(found: _Set) -> None:

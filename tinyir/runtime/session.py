@@ -59,6 +59,7 @@ class Session:
             raise refuse("E1718", reason=fault)
         self.where = ("cpu" if fault else "cuda") if device == "auto" else device
         self._device: Device | None = None
+        self._code: Any = None
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
@@ -95,6 +96,7 @@ class Session:
     def close(self) -> None:
         """Give the device's memory back. Arrays that were given out keep theirs."""
         device, self._device = self._device, None
+        self._code = None
         self._programs.clear()
         self._pool.clear()
         if device is not None:
@@ -108,7 +110,7 @@ class Session:
     def cubins(self) -> tuple[str, dict[str, bytes]]:
         """What the loaded kernels were compiled for, and their cubins by entry; none where it runs on no GPU."""
         device = self._device
-        return (device.arch, dict(device.images)) if isinstance(device, CudaDevice) else ("", {})
+        return (device.arch, dict(self._code.images)) if isinstance(device, CudaDevice) else ("", {})
 
     def _open(self, seed: int, jobs: int | None, cubins: Mapping[str, bytes], arch: str) -> None:
         if self.where == "sim":
@@ -120,9 +122,9 @@ class Session:
         shared = shared_of(self.module.launches)
         try:
             if isinstance(self._device, CudaDevice) and arch == self._device.arch and cubins.keys() >= shared.keys():
-                self._device.load_images(cubins, shared)
+                self._code = self._device.load_images(cubins, shared)
             else:
-                self._device.load(self.text, shared)
+                self._code = self._device.load(self.text, shared)
             self._fill_pool()
         except Refused:
             self.close()
@@ -166,7 +168,7 @@ class Session:
     def _program_for(self, sizes: Mapping[str, int]) -> Program:
         key = tuple(sizes[s] for s in self.model.symbols())
         if key not in self._programs:
-            self._programs[key] = Program(self._device, self.text, self.module, sizes, self._pool, is_loaded=True)
+            self._programs[key] = Program(self._device, self.text, self.module, sizes, self._pool, self._code)
             if len(self._programs) > MOST_PROGRAMS:
                 self._programs.popitem(last=False)[1].release()
         self._programs.move_to_end(key)

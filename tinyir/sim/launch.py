@@ -18,6 +18,7 @@ import numpy as np
 
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
+from ..kit.records import dataclass
 from ..runtime.device import Argument, Box, Buffer
 from . import host
 from . import layout as abi
@@ -37,9 +38,20 @@ def _library() -> ctypes.CDLL:
     return library
 
 
+@dataclass(frozen=True, slots=True)
+class SimCode:
+    """A text that is compiled and loaded, and the clusters of its kernels."""
+
+    text: str
+    place: Path
+    library: Any
+    clusters: Mapping[str, tuple[int, ...]]
+    is_awaiting: bool
+
+
 class SimDevice:
-    """One program's use of the simulator. `seed` 0 runs threads in their order and lets copies land as late as may be;
-    any other draws both anew at each round. `limit` bounds one launch, in seconds; 0: no bound. `mode`: one of
+    """The simulator, for one program or several. `seed` 0 runs threads in their order and lets copies land as late as
+    may be; any other draws both anew at each round. `limit` bounds one launch, in seconds; 0: no bound. `mode`: one of
     `host.MODES`."""
 
     name = "sim"
@@ -55,10 +67,6 @@ class SimDevice:
         )
         self._buffers: dict[int, Buffer] = {}
         self._inputs: set[int] = set()
-        self._text = ""
-        self._object: Path | None = None
-        self._code: Any = None
-        self._clusters: dict[str, tuple[int, ...]] = {}
 
     def takes(self, arch: str) -> bool:
         """Any code whose PTX wrappers have twins; the host compiler names a missing one."""
@@ -68,18 +76,19 @@ class SimDevice:
         """The twin of the copy engine reads them."""
         return True
 
-    def load(self, text: str, kernels: Mapping[str, int]) -> None:
+    def load(self, text: str, kernels: Mapping[str, int]) -> SimCode:
         """Compile (or take from the cache) and load `text`. Raises Refused (E1720, E1721)."""
         _library()
-        self._text = text
-        self._clusters = {
-            name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(host.code_of(text))
-        }
-        self._object = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
+        code = host.code_of(text)
+        clusters = {name: tuple(map(int, sizes.split(","))) for sizes, name in CLUSTERED.findall(code)}
+        place = host.kernels_of(text, tuple(kernels), max(kernels.values(), default=0), self.mode)
         try:
-            self._code = ctypes.CDLL(str(self._object))
+            return SimCode(text, place, ctypes.CDLL(str(place)), clusters, bool(AWAITS.search(code)))
         except OSError as fault:  # a function that is declared and has no twin
             raise refuse("E1721", fault=str(fault).rsplit(": ", 1)[-1]) from None
+
+    def unload(self, code: SimCode) -> None:
+        """Nothing: a library stays in its process."""
 
     def allocate(self, name: str, count: int, item: int, alignment: int = 16) -> Buffer:
         """`count` elements of `item` bytes, poisoned with 0xFF. Raises Refused (E1717)."""
@@ -111,11 +120,17 @@ class SimDevice:
             ctypes.memmove(array.ctypes.data, buffer.address, array.nbytes)
 
     def launch(
-        self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, arguments: Sequence[Argument]
+        self,
+        code: SimCode,
+        kernel: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        shared: int,
+        arguments: Sequence[Argument],
     ) -> None:
         """Run one kernel to its end. `shared` is at most what `load` was told. Raises Refused (E1719, E1722 to E1729,
         E1750 to E1765)."""
-        cluster = self._clusters.get(kernel, ())
+        cluster = code.clusters.get(kernel, ())
         sizes = [_three(grid), _three(block), _three(cluster)]
         if any(g % c for g, c in zip(sizes[0], sizes[2])):
             raise refuse(
@@ -132,22 +147,22 @@ class SimDevice:
         launch = abi.Launch(*(abi.Dim(*size) for size in sizes), shared, self.seed, int(self.limit * 1e9))
         fault, waits = abi.Fault(), (abi.Wait * (_count(block) * _count(cluster)))()
         entries = (
-            getattr(self._code, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic")
+            getattr(code.library, name) for name in (f"tinyir_call_{kernel}", "tinyir_touch_shared", "tinyir_dynamic")
         )
-        code = abi.Code(
+        called = abi.Code(
             *(ctypes.cast(entry, ctypes.c_void_p) for entry in entries),
             self.mode == "traced",
-            bool(AWAITS.search(host.code_of(self._text))),
+            code.is_awaiting,
         )
         with _ONE_AT_A_TIME:
             _library().tinyir_launch(
-                ctypes.byref(code), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits
+                ctypes.byref(called), slots.pointers, ctypes.byref(launch), ctypes.byref(fault), waits
             )
         if fault.kind:
             scene = Scene(
                 kernel,
-                self._text,
-                self._object,
+                code.text,
+                code.place,
                 self._buffers,
                 frozenset(self._inputs),
                 _count(block),

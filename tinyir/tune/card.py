@@ -13,7 +13,7 @@ from ..runtime.abi import stored
 from ..runtime.bench import measure
 from ..runtime.compile import Usage, cubins_of, find_compiler, usage_of
 from ..runtime.cuda import CudaDevice
-from ..runtime.program import Program, shared_of
+from ..runtime.program import Program
 from .trial import Emitted
 
 SECONDS = 0.15  # of timed runs a candidate
@@ -46,8 +46,7 @@ class GpuCard:
         if self._program is not None:
             self._program.release()
             self._program = None
-        self._device.load(emitted.text, shared_of(module.launches))
-        self._program = Program(self._device, emitted.text, module, sizes, is_loaded=True)
+        self._program = Program(self._device, emitted.text, module, sizes)
         self._program.upload({t.name: stored(t, arrays[t.name]) for t in module.region.model.inputs})
         self._program.run()
         return self._program.outputs()

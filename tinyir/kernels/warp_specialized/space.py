@@ -200,8 +200,8 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
 
 
 def _is_movable(view: View, model: Model, is_free: bool) -> bool:
-    """Whether the copy engine takes a tensor as it is in memory, at every shape set; of what assumes nothing (`is_free`), at
-    every size."""
+    """Whether the copy engine takes a tensor as it is in memory, at every shape set; of what assumes nothing
+    (`is_free`), at every size."""
     return not view.needs() or not is_free and holds_everywhere(view.needs(), model)
 
 
