@@ -22,7 +22,11 @@ ROOMS = {
     "runtime": {"kit", "target", "ir", "runtime", "sim", "play"},
     "sim": {"kit", "target", "ir", "sim", "runtime"},
     "tune": {"kit", "ir", "lower", "play", "runtime", "tune"},
-    "cmd": {"kit", "target", "ir", "front", "lower", "kernels", "analysis", "play", "runtime", "sim", "tune", "cmd"},
+    "reference": {"kit", "ir", "front", "kernels", "reference"},
+    "cmd": {
+        *("kit", "target", "ir", "front", "lower", "kernels", "analysis", "play", "runtime", "sim", "tune"),
+        *("reference", "cmd"),
+    },
     "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime"},
     "__init__": {"api"},
     "__main__": {"cmd"},

@@ -46,6 +46,7 @@ WRITERS = (
     "lower/plan/table.py",
     "tune/table.py",
     "kit/render.py",
+    "reference/",
     "kit/diag.py",
     "kit/records.py",
     "__init__.py",

@@ -144,13 +144,13 @@ def check(module: Module) -> list[Diag]:
 
     1. the index text holds its own invariants                                                     (E0xxx, E1xxx)
     2. the parameters are the symbols and sizes made of them, each once                            (E1209)
-    3. a block is of a known kind, computes one live value of the program, and stands in its order (E1210)
+    3. a block is of a known kind, computes one live value of the program, and is in its order     (E1210)
     4. a block reads and fuses values and inputs that exist                                        (E1210), and says
        no read twice                                                                               (E1214)
     5. isl reads every set and relation; its tuples are the block's and the tensors', of their rank (E1211)
     6. the axes of a contraction are its domain's, each in one role                                (E1212)
     7. an edge runs from a block to one that reads it, or overwrites what it read                  (E1213), and
-       stands once                                                                                 (E1214)
+       is there once                                                                               (E1214)
     """
     faults = index.check(module.index)
     return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]

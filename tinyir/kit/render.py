@@ -104,3 +104,11 @@ def _window(line: str, column: int, width: int = 140) -> tuple[str, int]:
         return line, 0
     start = max(0, min(column - width // 2, len(line) - width))
     return line[start : start + width], start
+
+
+def draw_page(text: str) -> None:
+    """Write a page of Markdown to a terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))

@@ -143,6 +143,17 @@ class Grammar:
         raise AssertionError(f"lark reads a {self.name} text that its tables do not fit")
 
 
+def source_of(name: str) -> str:
+    """The text of a grammar, after that of the others that it is made with."""
+    return _source_of(_grammar_dir(), name)
+
+
+def rules_of(name: str) -> str:
+    """The text of a grammar alone, from its first rule on."""
+    lines = (_grammar_dir() / f"{name}.lark").read_text(encoding="utf-8").split("\n")
+    return "\n".join(lines[next(i for i, line in enumerate(lines) if line and not line.startswith("//")) :])
+
+
 def _grammar_dir() -> Path:
     """`grammars/` of the checkout, or the copy that the wheel carries inside the package."""
     packaged = Path(__file__).resolve().parent.parent / "grammars"

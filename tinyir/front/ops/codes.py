@@ -52,7 +52,7 @@ _WORDS = (*FORMATS, *_INTEGERS)
 
 @front_op("Decode", inputs=1, attrs=[Attr("format", "word", words=_WORDS)])
 def decode(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """What codes of a format stand for, as fp32; numbers of 4 and 2 bits as they are kept."""
+    """The numbers that codes of a format are, as fp32; numbers of 4 and 2 bits as they are kept."""
     x = tensor(operands[0], "Decode", 0)
     if attrs.format in _INTEGERS:
         return x

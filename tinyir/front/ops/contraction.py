@@ -85,7 +85,7 @@ def _scaled(b: Builder, x: Ref, factor: float) -> Ref:
 
 @front_op("MatMul", inputs=2, attrs=[Attr("acc_dtype", "dtype", None)])
 def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """As NumPy's matmul: ranks 1 and up, a vector stands for a row on the left and for a column on the right, batch
+    """As NumPy's matmul: ranks 1 and up, a vector is a row on the left and for a column on the right, batch
     axes broadcast."""
     x, y = (tensor(o, "MatMul", i) for i, o in enumerate(operands))
     for ref in (x, y):

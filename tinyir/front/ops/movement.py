@@ -64,7 +64,7 @@ def cut(b: Builder, x: Ref, axis: int, low: Expr | int, high: Expr | int, step: 
 
 @front_op("Reshape", inputs=1, attrs=[Attr("shape", "dims"), Attr("allowzero", "flag", False)])
 def reshape(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Another shape of as many elements; -1 stands for what is left, 0 for the operand's own size there unless
+    """Another shape of as many elements; -1 is what is left, 0 for the operand's own size there unless
     `allowzero`."""
     x = as_ref(b, operands[0])
     shape = list(attrs.shape)

@@ -99,7 +99,7 @@ def check(module: Module) -> list[Diag]:
     5. words are known, what a statement works on is of the kind that it needs, and boxes make up tiles (E1602)
     6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
     7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
-       what moves at once is as wide as the hardware can, and lies on multiples of that; so do random
+       what moves at once is as wide as the hardware can, and is at multiples of that; so do random
        numbers of whole blocks                                                                          (E1670 to E1672)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602,
       E1603)
@@ -115,7 +115,7 @@ def check(module: Module) -> list[Diag]:
     13. an mbarrier is set up, and all know it, before it is used, those of a cluster's other CTAs too,
         and a role waits for it as often as it completes (`ir.gpu.mbarriers`)                           (E1616)
     14. CTAs wait only for those that run already, and for words that begin as 0 (`ir.gpu.in_turn`)      (E1680)
-    15. atomics fold into what a kernel in front has written, in an order that does not matter or that
+    15. atomics fold into what an earlier kernel has written, in an order that does not matter or that
         the plan leaves open (`ir.gpu.atomics`)                                                          (E1681)
     16. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
     17. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,

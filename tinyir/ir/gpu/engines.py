@@ -78,8 +78,8 @@ class TmaLoad:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which lie
-    one behind another, to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier.
+    """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, one after
+    the other, to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier.
     `%t = send sent <- acc[0, 32*c] size [64, 32] to c on joined`: columns of a warpgroup's accumulator, each thread's
     to the place of the thread of its number (`shared sent : fp32[64, 32] wgmma`)."""
 
@@ -94,7 +94,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class TmaStore:
-    """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what lies outside the tensor is
+    """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what is outside the tensor is
     dropped."""
 
     token: str
@@ -106,8 +106,8 @@ class TmaStore:
 @dataclass(frozen=True, slots=True)
 class StoreRows:
     """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of
-    shared memory to a tensor whose rows may begin anywhere, in whole accesses but for the ends of each row; what lies
-    outside the tensor is dropped. `as [B*S, N]` in front of `box`: the tensor's memory as these dims, row-major. A tile
+    shared memory to a tensor whose rows may begin anywhere, in whole accesses but for the ends of each row; what is
+    outside the tensor is dropped. `as [B*S, N]` before `box`: the tensor's memory as these dims, row-major. A tile
     in registers (a wgmma Reg) is rounded to the tensor's dtype."""
 
     to: Place
@@ -138,7 +138,7 @@ FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 class Barrier:
     """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named
     barrier that only these threads reach. `barrier cluster arrive` and, further down, `barrier cluster wait` are one
-    barrier in two halves, which orders nothing but the set-up of mbarriers: what stands between them need not be waited
+    barrier in two halves, which orders nothing but the set-up of mbarriers: what is between them need not be waited
     for."""
 
     scope: str
@@ -149,8 +149,8 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class WaitPrevious:
-    """`wait_previous`: until the launch in front has ended, and all that it wrote is seen. A launch whose kernel says
-    so may start early: its CTAs come up while the one in front drains. It stands outside all blocks, so that every
+    """`wait_previous`: until the launch before has ended, and all that it wrote is seen. A launch whose kernel says
+    so may start early: its CTAs come up while the one before drains. It is outside all blocks, so that every
     thread waits, and before any access to a tensor."""
 
     span: Span | None = place_in_text()
@@ -159,7 +159,7 @@ class WaitPrevious:
 @dataclass(frozen=True, slots=True)
 class LaunchNext:
     """`launch_next`: from where all CTAs have come here on, or have ended, those of a launch behind that may start
-    early come up. Not before `wait_previous`: so whatever starts early finds one launch in front of it that may still
+    early come up. Not before `wait_previous`: so whatever starts early finds one launch before it that may still
     run, and not more."""
 
     span: Span | None = place_in_text()
@@ -171,7 +171,7 @@ EARLY = (WaitPrevious, LaunchNext)
 @dataclass(frozen=True, slots=True)
 class Ldmatrix:
     """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one;
-    `trans`: the tile stands transposed to it. `low al`: each word as high + low / 1024, both of 11 bits
+    `trans`: the tile is transposed to it. `low al`: each word as high + low / 1024, both of 11 bits
     (`target.tf32`); `to` has the high ones."""
 
     to: Place
@@ -232,7 +232,7 @@ class Wgmma:
     asynchronous.
 
     `steps` instructions along k. `zero` (where the guard holds, or always when there is none) forgets what acc held.
-    `trans` after an operand: the tile stands transposed, [K, M] or [N, K]. A place without indices may be registers (a
+    `trans` after an operand: the tile is transposed, [K, M] or [N, K]. A place without indices may be registers (a
     wgmma Reg) for the left operand.
     """
 
@@ -273,7 +273,7 @@ class WarpReduce:
 @dataclass(frozen=True, slots=True)
 class BlockReduce:
     """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one
-    element a warp. `fresh` behind it: since a barrier nobody has touched `part`, so that none stands in front of the
+    element a warp. `fresh` behind it: since a barrier nobody has touched `part`, so that none is before the
     first write to it."""
 
     op: str

@@ -129,7 +129,7 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, whose number is at hand; they are
+    """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, that the number picks; they are
     alike in type, or in box."""
 
     name: str
@@ -152,7 +152,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """`advance p`: the next slot; the phase flips at the ring's end. `advance p by steps`: so many slots on."""
+    """`advance p`: the next slot; the phase flips at the ring's end. `advance p by steps`: `steps` slots on."""
 
     cursor: str
     by: Expr = Expr.of(1)

@@ -292,9 +292,9 @@ PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: a kernel and its first launch. `regions` are
-    those that it computes; grid and block count from x on. `regs 128` holds the compiler to so many registers a thread
+    those that it computes; grid and block count from x on. `regs 128` holds the compiler to 128 registers a thread
     (0: to what the block size allows). `kernel gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is, before
-    or after it, as they stand in the text; `for gemm.2 once` before the first of its launches alone, since it reads
+    or after it, in the order of the text; `for gemm.2 once` before the first of its launches alone, since it reads
     nothing but constants of the model. `kernel w.packed once` is such a kernel of a region of its own."""
 
     name: str
