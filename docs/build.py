@@ -1,7 +1,7 @@
 """The documents as a site: `python docs/build.py OUT`, with `pip install '.[docs]'`.
 
 Every Markdown file keeps its path under OUT/source, so that links between them are those of the repository. Sphinx
-makes OUT/html of them and fails on a link that leads nowhere."""
+makes OUT/html of them, and man pages of the commands in OUT/man, and fails on a link that leads nowhere."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 GUIDES = ("tutorial", "languages", "extending", "design", "performance")
 CONFIGURATION = """\
-import sys
-sys.path.insert(0, {root!r})
 project = "tinyir"
 copyright = "the tinyir authors"
 extensions = ["myst_parser"]
@@ -40,12 +38,29 @@ def write_source(source: Path) -> None:
         if (ROOT / extra).exists():
             shutil.copy(ROOT / extra, source / extra)
     (source / "index.md").write_text(index(source), encoding="utf-8")
-    (source / "conf.py").write_text(CONFIGURATION.format(root=str(ROOT)), encoding="utf-8")
+    manuals = write_manuals(source)
+    (source / "conf.py").write_text(CONFIGURATION + f"man_pages = {manuals!r}\n", encoding="utf-8")
 
 
 def plain_fences(text: str) -> str:
     """A page of a diagnostic with its examples as plain text: their first words are a command, not a language."""
     return text.replace("```fails: ", "```text\n$ ").replace("```corrected: ", "```text\n$ ")
+
+
+def write_manuals(source: Path) -> list[tuple[str, str, str, str, int]]:
+    """A page for each command under source/man; what Sphinx makes man pages of."""
+    from tinyir.cmd.pages import PAGES, parsers
+
+    (source / "man").mkdir()
+    found = []
+    every, *sections = next(page for page in PAGES if page.name == "commands").made("en")
+    for section in sections:
+        parser = parsers()[section.title]
+        body = section.body.replace("# ", "  # ")
+        text = f"# {section.title}\n\n## Options and examples\n\n{body}\n## Of all commands\n\n{every.body}"
+        (source / "man" / f"{section.title}.md").write_text(text, encoding="utf-8")
+        found.append((f"man/{section.title}", section.title, str(parser.description), "", 1))
+    return found
 
 
 def index(source: Path) -> str:
@@ -71,9 +86,13 @@ def main() -> int:
     source = out / "source"
     shutil.rmtree(source, ignore_errors=True)
     write_source(source)
-    return subprocess.run(
-        [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", str(source), str(out / "html")]
-    ).returncode
+    codes = [
+        subprocess.run(
+            [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", kind, str(source), str(out / kind)]
+        ).returncode
+        for kind in ("html", "man")
+    ]
+    return max(codes)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.golden.cases import bless_case, cases  # noqa: E402
 from tests.golden.journey import bless, samples  # noqa: E402
+from tinyir.cmd.pages import PAGES  # noqa: E402
 from tinyir.reference.written import written  # noqa: E402
 
 if __name__ == "__main__":
     only = sys.argv[1:]
-    for path, text in written().items():
+    for path, text in written(PAGES).items():
         if not only or any(word in path for word in only):
             print(f"bless {path}")
             place = Path(__file__).resolve().parents[1] / path

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tinyir.cmd.pages import PAGES, parsers
 from tinyir.front import coreops
 from tinyir.front.ops import ELEMENTWISE, FRONT_OPS
 from tinyir.ir.ops import OPS
 from tinyir.ir.plan.table import TABLE
 from tinyir.kernels import FAMILIES
 from tinyir.kit.diag import catalogue
-from tinyir.reference import PAGES, find, page_named, text_of
+from tinyir.kit.options import EXIT_CODES, helps
+from tinyir.reference import find, page_named, text_of
+from tinyir.reference.commands import EVERY, actions
 from tinyir.reference.coverage import aten_ops, dsl_functions, onnx_ops
 from tinyir.reference.gpu_statements import statements
 from tinyir.reference.json_file import KEYS
@@ -25,6 +28,10 @@ from .sources import ROOT
 
 GRAMMARS = {f.stem for f in (ROOT / "grammars").glob("*.lark")}
 NAMED = {
+    "commands": [
+        *EVERY,
+        *(f"{n} {o}" for n, parser in parsers().items() for o, _ in actions(parser) if o not in EVERY),
+    ],
     "json": [*FRONT_OPS, *ELEMENTWISE, *(f"{part}.{key}" for part, keys in KEYS.items() for key in keys)],
     "tiny": [*OPS],
     "languages": [f"grammar.{name}" for name in GRAMMARS],
@@ -63,6 +70,21 @@ def test_everything_has_an_entry(page: str, lang: str) -> None:
 @pytest.mark.parametrize("name", WORDS)
 def test_words_are_of_what_there_is(name: str) -> None:
     assert set(words(name)) == set(WORDS[name])
+
+
+def test_every_line_of_help_is_in_japanese() -> None:
+    lines = {
+        line
+        for parser in parsers().values()
+        for line in (
+            *(str(a.help) for a in parser._actions),
+            *(what for _, what in parser.examples),
+            str(parser.description),
+        )
+    }
+    lines |= {what for _, what in EXIT_CODES} | {"examples", "exit codes", "positional arguments", "options"}
+    assert sorted(lines - set(helps())) == [] and sorted(set(helps()) - lines) == []
+    assert english_in(" ".join(helps().values())) == []
 
 
 def test_every_code_is_listed() -> None:

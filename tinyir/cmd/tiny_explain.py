@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -12,19 +13,30 @@ from ..kit.phrase import Phrase
 from ..kit.render import draw_page
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Print the entries of a topic, or every code with its kind; the exit code."""
-    parser = parser_of(
-        "tiny-explain", "What a diagnostic, an op, a plan field, a statement or another word of a text means.", None
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
+        "tiny-explain",
+        "What a diagnostic, an op, a plan field, a statement or another word of a text means.",
+        None,
+        examples=(
+            ("tiny-explain E1001", "what a diagnostic means, with its fix"),
+            ("tiny-explain MatMul", "an op of front-end JSON: shapes, attributes, an example"),
+        ),
     )
-    parser.add_argument(
+    made.add_argument(
         "topic",
         nargs="?",
         metavar="TOPIC",
         help="a code or a name, such as E1001, BroadcastMismatch, MatMul, split_k or tma_load; without one all codes "
         "are listed",
     )
-    parser.add_argument("--list", action="store_true", help="list every topic")
+    made.add_argument("--list", action="store_true", help="list every topic")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the entries of a topic, or every code with its kind; the exit code."""
 
     def body(session: Session) -> None:
         topic = session.args.topic
@@ -35,19 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             _show(session, "\n".join(_entries(topic, session.args.lang)))
 
-    return run("tiny-explain", parser.parse_args(argv), body)
+    return run("tiny-explain", parser().parse_args(argv), body)
 
 
 def _topics() -> Iterable[str]:
-    from ..reference import PAGES, names
+    from ..reference import names
+    from .pages import PAGES
 
     return dict.fromkeys([*(word for c, e in sorted(catalogue().items()) for word in (c, e["kind"])), *names(PAGES)])
 
 
 def _entries(topic: str, lang: str) -> list[str]:
     """The page of a diagnostic, else the entries of the reference. Raises Refused (E0010)."""
-    from ..reference import PAGES, find
+    from ..reference import find
     from ..reference.diagnostics import code_of, explanation
+    from .pages import PAGES
 
     code = code_of(topic)
     if code is not None:
