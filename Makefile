@@ -8,7 +8,7 @@ PY     := $(VENV)/bin/python
 # made in one process; one that is done takes from the others.
 WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist worksteal
 
-.PHONY: demo test test-all models bless bench setup clean
+.PHONY: demo test test-all models bless bench docs setup clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/ready $(VENV)/compiled
@@ -45,6 +45,15 @@ $(VENV)/models/ready: tests/onnx/models.txt $(VENV)/ready
 
 bless: setup
 	$(PY) tests/bless.py
+
+# Sphinx has an environment of its own: no test needs it.
+docs: $(VENV)/docs/ready
+	$(VENV)/docs/bin/python docs/build.py build/docs
+
+$(VENV)/docs/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/docs
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
 
 bench: setup
 	$(PY) tests/bench/units.py

@@ -1,38 +1,34 @@
-"""`python -m tinyir COMMAND ...`: what the shims in bin/ call."""
+"""`python -m tinyir COMMAND ...`: what the shims in bin/ call. Without a command it lists them."""
 
 from __future__ import annotations
 
 import gc
-import importlib
 import sys
 
-COMMANDS = (
-    "tiny-import",
-    "tiny-front",
-    "tiny-index",
-    "tiny-poly",
-    "tiny-region",
-    "tiny-plan",
-    "tiny-tune",
-    "tiny-gpu",
-    "tiny-cu",
-    "tiny-run",
-    "tinyc",
-    "tiny-opt",
-    "tiny-check",
-    "tiny-play",
-    "tiny-explain",
-)
+from .cmd import COMMANDS, command_of
 
 
 def main() -> int:
-    """Run the command that the first argument names; the exit code."""
-    if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
-        print(f"usage: python -m tinyir COMMAND ...    COMMAND: {', '.join(COMMANDS)}", file=sys.stderr)
+    """Run the command that the first argument names, or list them; the exit code."""
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print("usage: python -m tinyir COMMAND ...\n\n" + listed())
+        return 0
+    if sys.argv[1] not in COMMANDS:
+        from .kit.options import nearest
+
+        near = nearest(sys.argv[1], COMMANDS)
+        hint = f"; did you mean {near}?" if near else f"; there are {', '.join(COMMANDS)}"
+        print(f"python -m tinyir: there is no command {sys.argv[1]}{hint}", file=sys.stderr)
         return 2
     gc.disable()  # what is imported stays: `kit.cli` says why it is off for the rest too
-    command = importlib.import_module(f"tinyir.cmd.{sys.argv[1].replace('-', '_')}")
-    return command.main(sys.argv[2:])
+    return command_of(sys.argv[1]).main(sys.argv[2:])
+
+
+def listed() -> str:
+    """A line for each command, in the order of the pipeline."""
+    from .kit.options import helped, locale
+
+    return "".join(f"{name:<14}{helped(command_of(name).parser().description, locale())}\n" for name in COMMANDS)
 
 
 if __name__ == "__main__":

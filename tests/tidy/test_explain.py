@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from tinyir.cmd.tiny_explain import BLOCK, page_of
 from tinyir.kit.diag import catalogue
+from tinyir.reference.diagnostics import BLOCK, explanation
 
 from ..commands import ROOT, Done, run_in_shell, run_line
 from ..japanese import REPORTED, english_in
@@ -69,7 +69,7 @@ def test_every_page_is_in_japanese_too() -> None:
 
 @pytest.mark.parametrize("code", sorted(catalogue()))
 def test_a_japanese_page_is_japanese_and_has_the_examples(code: str) -> None:
-    page, english = page_of(code, "ja"), page_of(code, "en")
+    page, english = explanation(code, "ja"), explanation(code, "en")
     title, words = page.split("\n", 1)
     assert title == english.split("\n", 1)[0]
     assert re.search("[\u3041-\u30ff]", words) and english_in(BLOCK.sub("", words)) == []

@@ -46,6 +46,8 @@ WRITERS = (
     "lower/plan/table.py",
     "tune/table.py",
     "kit/render.py",
+    "kit/options.py",
+    "reference/",
     "kit/diag.py",
     "kit/records.py",
     "__init__.py",
@@ -66,9 +68,10 @@ OTHERS = {
     "runtime/external.py": ("__cuda_array_interface__ has no name for @: use __dlpack__", "GpuArray(@@ at @)"),
     "sim/host.py": ("-fsanitize-undefined-trap-on-error",),
     "kit/cli.py": ("@: @ cannot be written: @\n",),
+    "__main__.py": ("python -m tinyir: there is no command @@", "; there are @"),
 }
 RAISED = ("AssertionError", "TypeError", "KeyError", "LookupError", "NotImplementedError", "IndexError")
-TOLD = ("Phrase", "parser_of", "filter_main", "stage_filter", "ArgumentTypeError", "tell", "add_argument", "error")
+TOLD = ("Phrase", "parser_of", "stage_parser", "ArgumentTypeError", "tell", "add_argument", "error")
 
 
 def phrase_calls(tree: ast.AST) -> Iterator[ast.Call]:

@@ -24,7 +24,7 @@ BANNED = re.compile(
 PAGES = sorted(
     [
         ROOT / "README.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(p for p in (ROOT / "docs").rglob("*.md") if "ja" not in p.parts),
         *(ROOT / "samples").rglob("*.md"),
         *(ROOT / "tinyir" / "explain").glob("*.md"),
     ]

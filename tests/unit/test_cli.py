@@ -65,5 +65,5 @@ def test_our_fault_is_short_and_keeps_the_input(tmp_path: Path) -> None:
 
 
 def test_japanese_from_the_locale() -> None:
-    assert "エラー".encode() in call("LC_ALL=ja_JP.UTF-8 tiny-check").err
-    assert b"error" in call("LC_ALL=ja_JP.UTF-8 tiny-check --lang=en").err
+    assert "エラー".encode() in call("LC_ALL=ja_JP.UTF-8 tiny-check", b"nonsense\n").err
+    assert b"error" in call("LC_ALL=ja_JP.UTF-8 tiny-check --lang=en", b"nonsense\n").err

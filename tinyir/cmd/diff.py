@@ -66,7 +66,7 @@ def diff(session: Session) -> str:
     E1482 nothing to compare, and what reading and playing refuse)."""
     first, second = (_read(session, file) for file in session.args.diff)
     session.args.file = first.file
-    arrays, sizes = arrays_for(model_of(first.stage, first.module), session.args)
+    arrays, sizes = arrays_for(model_of(first.stage, first.module), session.args, PROGRAMS[first.stage](first.module))
     for side in (first, second):
         session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch, sizes))  # noqa: B023
     found = list(_differences(first, second, session.args.rtol, session.args.atol))

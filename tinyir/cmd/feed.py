@@ -66,11 +66,13 @@ def _size(word: str) -> tuple[str, int]:
     return symbol, int(size)
 
 
-def arrays_for(model: Model, args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, int]]:
+def arrays_for(model: Model, args: argparse.Namespace, program: Any) -> tuple[dict[str, Any], dict[str, int]]:
     """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of
-    the sizes that the others settle; and the sizes that are known beside them, of --size and, where arrays are drawn,
-    of the shape set. Raises Refused (E17xx) when a file cannot be read or a size is missing."""
+    the sizes that the others settle, and positive where `program` (as `playback.PROGRAMS` gives it) takes roots of
+    them; and the sizes that are known beside them, of --size and, where arrays are drawn, of the shape set. Raises
+    Refused (E17xx) when a file cannot be read or a size is missing."""
     from ..play.arrays import bind_symbols
+    from ..play.roles import positive_inputs
     from ..runtime.arrays import random_arrays, read_arrays, sizes_for
     from ..runtime.weights import read_weights
 
@@ -83,7 +85,7 @@ def arrays_for(model: Model, args: argparse.Namespace) -> tuple[dict[str, Any], 
         return given, dict(args.size)
     settled = sizes_for(model, args.shapes, bind_symbols(model, given, dict(args.size), is_partial=True))
     rest = replace(model, inputs=tuple(t for t in model.inputs if t.name not in given))
-    return random_arrays(rest, settled, args.random) | given, settled
+    return random_arrays(rest, settled, args.random, positive_inputs(program)) | given, settled
 
 
 def summary_of(outputs: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between
-from ..kit.cli import Notes, Session, filter_main
+from ..kit.cli import Notes, Session, filter_main, parser_of
 from ..kit.diag import Refused, refuse
 from ..kit.held import is_marked
 from ..kit.phrase import Phrase
@@ -17,25 +17,34 @@ from ..kit.text import read_stage
 from ..lower import language_of, lowering_of
 
 
+def stage_parser(name: str, summary: str, example: tuple[str, str]) -> ArgumentParser:
+    """The options of a filter of the pipeline. Its examples are one in a pipe, and one of its own."""
+    reads, writes = _ends_of(name)
+    before = next((n for n, _, w in FILTERS if w == reads), None)
+    piped = f"{before} m.{next(r for n, r, _ in FILTERS if n == before)} | {name} > m.{writes}"
+    return parser_of(
+        name, summary, f"{reads} text", examples=((piped, "as a filter, after the one before it"), example)
+    )
+
+
+def _ends_of(name: str) -> tuple[str, str]:
+    return next((r, w) for n, r, w in FILTERS if n == name)
+
+
 def stage_filter(
     argv: Sequence[str] | None,
-    name: str,
-    summary: str,
-    options: Callable[[ArgumentParser], None] | None = None,
+    parser: ArgumentParser,
     chosen: Callable[[Namespace], dict[str, Any]] = lambda args: {},
 ) -> int:
-    """The filter of the pipeline called `name`; the exit code. `options` adds its own, which `chosen` makes keywords of
-    the lowering."""
-    reads, writes = next((r, w) for n, r, w in FILTERS if n == name)
+    """A filter of the pipeline with its options; the exit code. `chosen` makes keywords of the lowering of them."""
+    name = parser.prog
+    reads, writes = _ends_of(name)
     return filter_main(
-        argv,
+        parser.parse_args(argv),
         name,
-        summary,
-        reads=f"{reads} text",
         read=lambda session: read_module(session, reads),
         target=lambda: language_of(writes),
         lower=lambda module, args, notes: lowered(writes, module, notes, bool(args.remarks), chosen(args)),
-        options=options,
     )
 
 

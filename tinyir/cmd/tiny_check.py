@@ -3,6 +3,7 @@ what is proven and what is found of regions, as text; and whether two texts give
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -13,18 +14,25 @@ from .feed import feed_options
 from .stage import any_module
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read text of any stage and verify it; silent with 0 when it holds, diagnostics with 1 when not."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
         "tiny-check",
         "Verify a text of any stage against the invariants of its language.",
         "text of any stage",
         has_output=False,
+        examples=(
+            ("tiny-check m.plan", "verify a text; silent when it holds"),
+            (
+                "tiny-check --diff m.tiny k.cu --random 7",
+                "play two texts on the same arrays and name the first value that differs",
+            ),
+        ),
     )
-    parser.add_argument(
+    made.add_argument(
         "--proofs", action="store_true", help="print what there is to prove of each region, and what shows it"
     )
-    parser.add_argument(
+    made.add_argument(
         "--report",
         nargs="?",
         const="text",
@@ -32,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="print what the analysis finds of each region (axes, compute_at with halos, buffers, barriers) and, from "
         "plan text on, the bank conflicts of each kernel's shared memory",
     )
-    parser.add_argument(
+    made.add_argument(
         "--diff",
         nargs=2,
         metavar=("A", "B"),
         help="play two texts of any stages on the same arrays and name the first value that differs",
     )
-    parser.add_argument(
+    made.add_argument(
         "--rtol",
         type=float,
         default=1e-3,
@@ -46,28 +54,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="relative tolerance of --diff for floats, at least the distance of neighbours in the dtype (default: "
         "1e-3)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--atol",
         type=float,
         default=1e-3,
         metavar="X",
         help="absolute tolerance of --diff for floats; integers and bools must be equal (default: 1e-3)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--device",
         choices=("auto", "cpu", "sim"),
         default="auto",
         help="where --diff plays: NumPy, or simulation of the CUDA that the texts become, which compares outputs only "
         "(default: simulation of gpu and cu text, NumPy for the others)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--arch",
         choices=("sm80", "sm90"),
         default="sm90",
         help="what region text is planned for where it is simulated (default: sm90)",
     )
-    feed_options(parser, ("--data", "--inputs"), has_out=False, seed=0)
-    return run("tiny-check", parser.parse_args(argv), _body)
+    feed_options(made, ("--data", "--inputs"), has_out=False, seed=0)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read text of any stage and verify it; silent with 0 when it holds, diagnostics with 1 when not."""
+    return run("tiny-check", parser().parse_args(argv), _body)
 
 
 def _body(session: Session) -> int | None:

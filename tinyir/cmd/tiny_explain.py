@@ -1,43 +1,81 @@
-"""tiny-explain: a diagnostic, with a failing and a corrected example."""
+"""tiny-explain: a diagnostic, with a failing and a corrected example; or any entry of the reference, by its name."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
 
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run
-from ..kit.diag import EXPLAIN, catalogue, refuse
+from ..kit.diag import catalogue, refuse
 from ..kit.phrase import Phrase
-
-BLOCK = re.compile(r"^```(fails|corrected): .*?^```\n", re.M | re.S)
-CAPTIONS = {"fails": "次の入力で出ます:", "corrected": "次の入力では出ません:"}
+from ..kit.render import draw_page
 
 
-def page_of(code: str, lang: str) -> str:
-    """The page of a code. In Japanese its words are in a file of their own, and its examples those of the English
-    page."""
-    page = (EXPLAIN / f"{code}.md").read_text(encoding="utf-8")
-    if lang == "en":
-        return page
-    words = (EXPLAIN / lang / f"{code}.md").read_text(encoding="utf-8")
-    return words + "".join(f"\n{CAPTIONS[m[1]]}\n\n{m[0]}" for m in BLOCK.finditer(page))
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
+        "tiny-explain",
+        "What a diagnostic, an op, a plan field, a statement or another word of a text means.",
+        None,
+        examples=(
+            ("tiny-explain E1001", "what a diagnostic means, with its fix"),
+            ("tiny-explain MatMul", "an op of front-end JSON: shapes, attributes, an example"),
+        ),
+    )
+    made.add_argument(
+        "topic",
+        nargs="?",
+        metavar="TOPIC",
+        help="a code or a name, such as E1001, BroadcastMismatch, MatMul, split_k or tma_load; without one all codes "
+        "are listed",
+    )
+    made.add_argument("--list", action="store_true", help="list every topic")
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page of a code, or every code with its kind; the exit code."""
-    parser = parser_of("tiny-explain", "What a diagnostic means, with a failing and a corrected example.", None)
-    parser.add_argument("code", nargs="?", metavar="CODE", help="such as E1001; without it every code is listed")
+    """Print the entries of a topic, or every code with its kind; the exit code."""
 
     def body(session: Session) -> None:
-        code = session.args.code
-        if code is None:
+        topic = session.args.topic
+        if session.args.list:
+            session.write("".join(f"{name}\n" for name in _topics()))
+        elif topic is None:
             session.write("".join(f"{c}  {entry['kind']}\n" for c, entry in sorted(catalogue().items())))
-            return
-        if code.upper() not in catalogue():
-            raise refuse(
-                "E0010", at=code, given=code, near=", ".join(nearest(code, catalogue())) or Phrase("none like it")
-            )
-        session.write(page_of(code.upper(), session.args.lang))
+        else:
+            _show(session, "\n".join(_entries(topic, session.args.lang)))
 
-    return run("tiny-explain", parser.parse_args(argv), body)
+    return run("tiny-explain", parser().parse_args(argv), body)
+
+
+def _topics() -> Iterable[str]:
+    from ..reference import names
+    from .pages import PAGES
+
+    return dict.fromkeys([*(word for c, e in sorted(catalogue().items()) for word in (c, e["kind"])), *names(PAGES)])
+
+
+def _entries(topic: str, lang: str) -> list[str]:
+    """The page of a diagnostic, else the entries of the reference. Raises Refused (E0010)."""
+    from ..reference import find
+    from ..reference.diagnostics import code_of, explanation
+    from .pages import PAGES
+
+    code = code_of(topic)
+    if code is not None:
+        return [explanation(code, lang)]
+    found = [f"# {page.titles[lang]}\n\n{section.text}" for page, section in find(PAGES, topic, lang)]
+    if not found:
+        close = nearest(topic, list(_topics()))
+        raise refuse("E0010", at=topic, given=topic, near=", ".join(close) or Phrase("none like it"))
+    return found
+
+
+def _show(session: Session, text: str) -> None:
+    """The Markdown as it is; drawn where a person reads it on a terminal."""
+    if sys.stdout is not None and sys.stdout.isatty() and not session.args.output:
+        draw_page(text)
+    else:
+        session.write(text)

@@ -5,24 +5,42 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from ..kit.cli import Session, parser_of, run
+from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.diag import Diag, Refused
 from ..kit.held import mark
 from ..kit.phrase import Phrase
+from ..kit.spelling import with_edits
 from .source import must_hold, read_source, shape_option
 from .stage import language_of
 
 SUMMARY = "A model in: JSON, ONNX, Core IR, the graph DSL, or tiny text. What it computes, as tiny text, out."
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
+        "tiny-front",
+        SUMMARY,
+        "the model",
+        examples=(
+            ("tiny-front model.json > m.tiny", "a model in any language that is read, as tiny text"),
+            ("tiny-front --fix --in-place model.json", "apply the corrections that messages offer, to the file itself"),
+        ),
+    )
+    shape_option(made)
+    _options(made)
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Read a model, print tiny text, or what an option asks for; the exit code."""
-    parser = parser_of("tiny-front", SUMMARY, "the model")
-    shape_option(parser)
-    _options(parser)
-    args = parser.parse_args(argv)
+    options = parser()
+    args = options.parse_args(argv)
+    if args.in_place and not (args.fix and args.file and args.file != "-"):
+        options.error("argument --in-place: it writes what --fix corrects back to FILE")
     return run("tiny-front", args, _fix if args.fix else _convert)
 
 
@@ -33,6 +51,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the source instead, with every correction applied that a machine can apply",
     )
+    parser.add_argument("--in-place", action="store_true", help="with --fix: write the source back to FILE")
     group.add_argument(
         "--to-coreir", action="store_true", help="print Core IR instead, where the model can be said in it"
     )
@@ -58,7 +77,7 @@ def _convert(session: Session) -> None:
         found = session.timed("check tiny", lambda: tiny.check(module))
         must_hold(session, found)
     except Refused as fault:
-        if fault.diags and all(d.edit is not None for d in fault.diags):
+        if fault.diags and all(d.edit is not None for d in with_edits(fault.diags, text, has_names=False)):
             count = len(fault.diags) + sum(d.edit is not None for d in session.notes)
             session.notes.append(Diag("R3003", facts={"count": count}))
         raise
@@ -87,4 +106,8 @@ def _fix(session: Session) -> None:
     found, done = session.timed("fix", lambda: corrected(text, session.file))
     session.args.remarks = session.args.remarks or "text"  # what is changed is always said
     session.notes += [Diag("R3002", d.at, {"code": d.code}, d.span) for d in done]
-    session.write(found)
+    if session.args.in_place:
+        if found != text:
+            write_whole(Path(session.file), found.encode("utf-8"))
+    else:
+        session.write(found)

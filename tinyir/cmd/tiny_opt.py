@@ -14,17 +14,21 @@ from ..kit.span import span_of
 from .stage import any_module
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read text of any stage, rewrite it if asked, print it in canonical form; the exit code."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
         "tiny-opt",
         "Text of any stage in canonical form; tiny text rewritten by the passes that are named.",
         "text of any stage",
+        examples=(
+            ("tiny-opt m.plan", "the text in canonical form"),
+            ("tiny-opt --canonical --remarks m.tiny", "tiny text in its one form; say what each pass did"),
+        ),
     )
-    parser.add_argument(
+    made.add_argument(
         "--canonical", action="store_true", help="run the passes that make tiny text canonical, in their order"
     )
-    parser.add_argument(
+    made.add_argument(
         "--pass",
         dest="named",
         metavar="PASS",
@@ -32,18 +36,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=[],
         help="run a pass, after --canonical if both are asked for; may be repeated",
     )
-    parser.add_argument("--stop-after", metavar="PASS", help="leave out what comes after this pass")
-    parser.add_argument(
+    made.add_argument("--stop-after", metavar="PASS", help="leave out what comes after this pass")
+    made.add_argument(
         "--dump-dir", metavar="DIR", help="write the text after each pass here, numbered, as 02_compose_movement.tiny"
     )
-    parser.add_argument("--passes", action="store_true", help="list the passes and leave")
-    args = parser.parse_args(argv)
+    made.add_argument("--passes", action="store_true", help="list the passes and leave")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read text of any stage, rewrite it if asked, print it in canonical form; the exit code."""
+    options = parser()
+    args = options.parse_args(argv)
 
     def body(session: Session) -> None:
         if args.passes:
             session.write(_listed())
             return
-        steps = _steps(parser, args)
+        steps = _steps(options, args)
         language, module = any_module(session)
         session.must_hold(language.check(module))
         if steps and language.STAGE != "tiny":
@@ -60,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run("tiny-opt", args, body)
 
 
-def _steps(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[Any]:
+def _steps(options: argparse.ArgumentParser, args: argparse.Namespace) -> list[Any]:
     """The passes to run, in their order."""
     if not args.canonical and not args.named and not args.stop_after:
         return []
@@ -68,12 +78,12 @@ def _steps(parser: argparse.ArgumentParser, args: argparse.Namespace) -> list[An
 
     for word in [*args.named, *([args.stop_after] if args.stop_after else [])]:
         if word not in PASS_OF:
-            parser.error(f"{word!r} is not a pass; there are {', '.join(PASS_OF)}")
+            options.error(f"{word!r} is not a pass; there are {', '.join(PASS_OF)}")
     steps = [*(CANONICAL if args.canonical or not args.named else ()), *(PASS_OF[word] for word in args.named)]
     if args.stop_after:
         last = PASS_OF[args.stop_after]
         if last not in steps:
-            parser.error(f"argument --stop-after: {args.stop_after} is not among the passes to run")
+            options.error(f"argument --stop-after: {args.stop_after} is not among the passes to run")
         steps = steps[: steps.index(last) + 1]
     return steps
 

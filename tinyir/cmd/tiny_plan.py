@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir import plan
-from ..kit.cli import Notes, filter_main, parser_of, run
+from ..kit.cli import Notes, filter_main, run
 from ..kit.diag import Diag
-from ..kit.phrase import Phrase
 from ..lower import lowering_of
 from ..target.device import device_names
-from .stage import language_of, read_module
+from .stage import language_of, read_module, stage_parser
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -50,18 +49,22 @@ def chosen(args: argparse.Namespace) -> dict[str, Any]:
     return {"arch": args.arch, "device": args.device, "fp32": args.math, "atomics": args.atomics}
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
-    options(parser)
-    parser.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
-    parser.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = stage_parser(
+        "tiny-plan",
+        "How each region becomes a kernel: tiles, stages, binding, chosen by the cost model.",
+        ("tiny-plan --explain --device h100 m.region", "the candidates of each kernel, with what bounds them"),
+    )
+    options(made)
+    made.add_argument("--explain", action="store_true", help="print the table of candidates instead of the plan")
+    made.add_argument("--all", action="store_true", help="with --explain: a row for each rejected candidate too")
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Read region text, print plan text (or, with --explain, the table of candidates); the exit code."""
-    summary = "How each region becomes a kernel: tiles, stages, binding, chosen by the cost model."
-    parser = parser_of("tiny-plan", summary, "region text")
-    _options(parser)
-    args = parser.parse_args(argv)
+    args = parser().parse_args(argv)
     if args.explain:
         return run(
             "tiny-plan",
@@ -75,16 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         planned = lowering_of("plan").lower(module, **chosen(args))
         return with_tuned(planned, args, notes) if args.tuned else planned
 
-    return filter_main(
-        argv,
-        "tiny-plan",
-        summary,
-        Phrase("region text"),
-        lambda s: read_module(s, "region"),
-        lambda: language_of("plan"),
-        lower,
-        _options,
-    )
+    return filter_main(args, "tiny-plan", lambda s: read_module(s, "region"), lambda: language_of("plan"), lower)
 
 
 def with_tuned(planned: plan.Module, args: argparse.Namespace, notes: Notes) -> plan.Module:

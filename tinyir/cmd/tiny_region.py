@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..ir.tiny import MustFuse
-from .stage import stage_filter
+from .stage import stage_filter, stage_parser
 
 NAME = re.compile(r'\s*%?("(?:[^"\\]|\\.)*")\s*|([^,"]+)')  # as tiny text writes it, or bare
 
@@ -43,12 +43,20 @@ def chosen(args: Namespace) -> dict[str, Any]:
     return {"is_distributed": args.distribute, "must_fuse": tuple(args.must_fuse)}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the filter; the exit code."""
-    return stage_filter(
-        argv,
+def parser() -> ArgumentParser:
+    """The options of the command."""
+    made = stage_parser(
         "tiny-region",
         "What shares a kernel: one region, one kernel.",
-        options,
-        chosen,
+        (
+            "tiny-region --remarks --must-fuse gemm,relu m.poly -o m.region",
+            "with a demand; say what was fused and what not",
+        ),
     )
+    options(made)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the filter; the exit code."""
+    return stage_filter(argv, parser(), chosen)

@@ -17,37 +17,54 @@ if TYPE_CHECKING:
     from ..runtime.run import Report
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program on arrays and print a summary of the outputs; the exit code."""
-    parser = parser_of("tiny-run", "Run a .cu text on arrays.", "cu text", has_output=False)
-    feed_options(parser)
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
+        "tiny-run",
+        "Run a .cu text on arrays.",
+        "cu text",
+        has_output=False,
+        examples=(
+            ("tiny-run k.cu --inputs in.npz --out out.npz", "run on arrays, on a GPU if there is one"),
+            (
+                "tiny-run k.cu --random 7 --check --device=sim",
+                "run the CUDA text itself on the CPU and compare it with playback",
+            ),
+        ),
+    )
+    feed_options(made)
+    made.add_argument(
         "--device",
         choices=("auto", "cuda", "cpu", "sim"),
         default="auto",
         help="where: a GPU, NumPy playback, or the CUDA text itself on the CPU (default: a GPU if there is one, else "
         "playback)",
     )
-    parser.add_argument("--check", action="store_true", help="compare the outputs with playback")
-    parser.add_argument(
+    made.add_argument("--check", action="store_true", help="compare the outputs with playback")
+    made.add_argument(
         "--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)"
     )
-    parser.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
-    parser.add_argument(
+    made.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
+    made.add_argument(
         "--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first"
     )
-    parser.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
-    parser.add_argument(
+    made.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
+    made.add_argument(
         "--limit",
         type=float,
         default=0.0,
         metavar="SECONDS",
         help="stop a simulated launch after this long (default: never)",
     )
-    return run("tiny-run", parser.parse_args(argv), _body)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program on arrays and print a summary of the outputs; the exit code."""
+    return run("tiny-run", parser().parse_args(argv), _body)
 
 
 def _body(session: Session) -> None:
@@ -56,7 +73,7 @@ def _body(session: Session) -> None:
     from ..runtime.arrays import write_arrays
     from ..runtime.run import run as run_on
 
-    arrays, sizes = arrays_for(module.region.model, args)
+    arrays, sizes = arrays_for(module.region.model, args, module.region)
     outputs, report = run_on(
         session.text,
         arrays,

@@ -20,41 +20,50 @@ from .feed import size_options
 from .stage import any_module, must_be, stage_of
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read region text (or plan text, whose plans are then the candidates), print plan text; the exit code."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
         "tiny-tune",
         "How each region becomes a kernel, found by measuring on the GPU.",
         "region text, or plan text whose alternatives are to be tried",
+        examples=(
+            ("tiny-tune m.region -o m.plan", "measure candidates on the GPU and keep the fastest"),
+            ("tiny-tune --by ptxas m.region -o m.plan", "without a GPU: leave out what spills registers"),
+        ),
     )
-    parser.add_argument(
+    made.add_argument(
         "--by",
         choices=("time", "ptxas"),
         default="time",
         help="time: on the GPU; ptxas: needs none, drops what spills registers and keeps the cost model's order "
         "(default: time)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--arch", choices=("sm80", "sm90"), help="the GPU generation to plan for (default: the GPU's; by ptxas sm90)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--budget", type=float, default=30.0, metavar="SECONDS", help="time for all kernels together (default: 30)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--top",
         type=int,
         default=20,
         metavar="N",
         help="candidates a kernel, the cheapest by the cost model (default: 20)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--seed", type=int, default=0, help="of the random arrays that outputs are compared on (default: 0)"
     )
-    parser.add_argument(
+    made.add_argument(
         "--log", metavar="FILE.csv", help="append every trial here (default: tuned/trials.csv in the cache)"
     )
-    size_options(parser)
-    return run("tiny-tune", parser.parse_args(argv), _body)
+    size_options(made)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read region text (or plan text, whose plans are then the candidates), print plan text; the exit code."""
+    return run("tiny-tune", parser().parse_args(argv), _body)
 
 
 def _body(session: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,31 +30,41 @@ DUMPS = {
 }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Read a model or text of any stage, print the text of a later stage (default: cu); the exit code."""
-    parser = parser_of(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    made = parser_of(
         "tinyc",
         "The whole chain in one process: a model, or text of any stage, in; CUDA, or any later stage, out.",
         "a model or text of any stage",
+        examples=(
+            ("tinyc model.json -o k.cu", "from a model to CUDA"),
+            ("tinyc model.onnx --emit plan --dump tiny,region", "stop at a plan, and keep two of the texts on the way"),
+        ),
     )
-    parser.add_argument("--emit", choices=STAGES, default="cu", help="the stage to print (default: cu)")
-    parser.add_argument(
+    made.add_argument("--emit", choices=STAGES, default="cu", help="the stage to print (default: cu)")
+    made.add_argument(
         "--dump",
         metavar="STAGES",
         default="",
         help=f"also write these stages to files, comma-separated, of {', '.join(DUMPS)}",
     )
-    parser.add_argument(
+    made.add_argument(
         "--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)"
     )
-    shape_option(parser)
-    tiny_region.options(parser)
-    tiny_plan.options(parser)
-    args = parser.parse_args(argv)
+    shape_option(made)
+    tiny_region.options(made)
+    tiny_plan.options(made)
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read a model or text of any stage, print the text of a later stage (default: cu); the exit code."""
+    options = parser()
+    args = options.parse_args(argv)
     wanted = [word for word in args.dump.split(",") if word]
     for word in wanted:
         if word not in DUMPS:
-            parser.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
+            options.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))

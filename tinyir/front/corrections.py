@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir import tiny
 from ..kit.diag import Diag, Edit, Refused
+from ..kit.spelling import with_edits
 from . import read
 
 MOST_ROUNDS = 100
@@ -28,9 +29,10 @@ def corrected(text: str, file: str = "") -> tuple[str, list[Diag]]:
             fixed = warned
         except Refused as fault:
             first = first or fault
-            if any(d.edit is None for d in fault.diags):
+            faulty = with_edits(fault.diags, found, has_names=False)
+            if any(d.edit is None for d in faulty):
                 raise first from None
-            fixed = [*fault.diags, *(d for d in notes if d.edit is not None)]
+            fixed = [*faulty, *(d for d in notes if d.edit is not None)]
         done += fixed
         found = _applied(found, _apart([d.edit for d in fixed]))
     raise first or Refused(done)

@@ -49,7 +49,7 @@ _ALIASES = {
     "kernel_size": ("kernel",),
     "output_size": ("size",),
 }
-_FUNCTIONS = {
+FUNCTIONS = {
     "recip": "reciprocal",
     "idiv": "div",
     "cmplt": "less",
@@ -87,7 +87,7 @@ ROWS: dict[str, Row] = {
     "one_hot": Row("OneHot", 1, ("depth", "axis")),
     "trilu": Row("Trilu", 1, ("k", "upper")),
 }
-_SNAKE = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower(): op for op in FRONT_OPS}
+SNAKE = {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", op).lower(): op for op in FRONT_OPS}
 
 
 def call(ev: Evaluator, name: str, args: Args, is_method: bool) -> Any:
@@ -107,12 +107,12 @@ def call(ev: Evaluator, name: str, args: Args, is_method: bool) -> Any:
     row = ROWS.get(name)
     if row is not None:
         return _row(ev, name, FRONT_OPS[row.op], args, row)
-    fn = _FUNCTIONS.get(name, name)
+    fn = FUNCTIONS.get(name, name)
     if fn in ELEMENTWISE:
         return _elementwise(ev, fn, args)
-    if name in _SNAKE:
-        return _row(ev, name, FRONT_OPS[_SNAKE[name]], args, Row(_SNAKE[name], len(args.placed)))
-    known = [*ROWS, *_SPECIAL, *ELEMENTWISE, *_SNAKE, *UOPS]
+    if name in SNAKE:
+        return _row(ev, name, FRONT_OPS[SNAKE[name]], args, Row(SNAKE[name], len(args.placed)))
+    known = [*ROWS, *_SPECIAL, *ELEMENTWISE, *SNAKE, *UOPS]
     raise refuse(
         "E0105", name, op=name, near=", ".join(dict.fromkeys(nearest(name, known))) or Phrase("nothing like it")
     )
@@ -430,4 +430,11 @@ _SPECIAL: dict[str, Callable[[Evaluator, Args], Any]] = {
     "iota": _typed("iota", ("type", "axis"), "IOTA"),
     "random": _typed("random", ("type", "seed", "offset"), "RANDOM"),
 }
-__all__ = ["call", "reduced", "scanned"]
+
+
+def own_functions() -> tuple[str, ...]:
+    """The functions that are spelt otherwise than the op that they are, or take their arguments otherwise."""
+    return (*_SPECIAL, *(name for name in ROWS if name not in _SPECIAL))
+
+
+__all__ = ["FUNCTIONS", "SNAKE", "call", "own_functions", "reduced", "scanned"]

@@ -35,8 +35,8 @@ from .jsontext import Node, parse_json
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 from .order import in_order
 
-_TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name", "fuse")
-_OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
+TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name", "fuse")
+OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
 def read(text: str, name: str = "main") -> tiny.Module:
@@ -56,7 +56,7 @@ class _Reader(SignatureReader):
         if not isinstance(root.value, dict):
             self.expect(root, dict, Phrase("the model"))
             raise Refused(self.faults)
-        self.only(root, _TOP, Phrase("the model"))
+        self.only(root, TOP, Phrase("the model"))
         stated = root.get("name")
         name = (self.expect(stated, str, "name") if stated is not None else "") or name
         signature = root.get("signature") or Node({}, root.start, root.start + 1)
@@ -197,7 +197,7 @@ class _Reader(SignatureReader):
     def attrs(self, node: Node, row: FrontOp, name: str) -> Any:
         stated = node.get("attrs")
         inside = self.expect(stated, dict, "attrs") if stated is not None and stated.value is not None else {}
-        beside = {k: m for k, m in node.value.items() if k not in _OP_KEYS}
+        beside = {k: m for k, m in node.value.items() if k not in OP_KEYS}
         for key, member in beside.items():
             if key in inside:
                 self.fault("E0108", member, name, (Label(self.places.of(inside[key]), Phrase("and here")),), key=key)

@@ -30,8 +30,8 @@ from .jsontext import Member, Node
 from .ops.table import read_dim
 
 DEFAULT_SIZE = 1024
-_TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
-_SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
+TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
+SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
 
 
 class SignatureReader(Reader):
@@ -52,7 +52,7 @@ class SignatureReader(Reader):
         if not isinstance(entry.value, dict):
             self.expect(entry, dict, f"tensor {name}")
             return
-        self.only(entry, _TENSOR_KEYS, f"tensor {name}")
+        self.only(entry, TENSOR_KEYS, f"tensor {name}")
         dtype_node, shape_node = entry.get("dtype"), entry.get("shape")
         count = len(self.faults)
         word = self.expect(dtype_node, str, f"tensor {name}", entry, "dtype")
@@ -87,7 +87,7 @@ class SignatureReader(Reader):
             if not isinstance(entry.value, dict):
                 self.expect(entry, dict, f"signature.{side}")
                 continue
-            self.only(entry, _SIGNATURE_KEYS, f"signature.{side}")
+            self.only(entry, SIGNATURE_KEYS, f"signature.{side}")
             name_node = entry.get("tensor")
             name = self.expect(name_node, str, f"signature.{side}", entry, "tensor")
             if not name:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from .. import __version__
 from .diag import Diag, Refused, refuse
 from .held import mark
+from .options import SHELLS, Completion, Parser, abandon, locale, time_word
 from .phrase import Phrase, why_of
 from .progress import hush, watching
 from .quote import visible
@@ -97,14 +98,19 @@ class Session:
         except BrokenPipeError:
             raise
         except OSError as fault:
-            _abandon(sys.stdout)
+            abandon(sys.stdout)
             raise refuse("E0009", at=name, file=name, reason=why_of(fault)) from None
 
     def report(self, diags: Sequence[Diag]) -> None:
         """Draw diagnostics on stderr, in source order, in the asked form and language."""
         from .render import draw
 
-        ordered = sorted(diags, key=lambda d: d.span.start if d.span else -1)
+        if self.args.diag != "json" and [d.code for d in diags] == ["E0001"] and not self.file:
+            tell(f"{self.name}: {diags[0].why(self.args.lang)}")  # what failed before has its own message
+            return
+        from .spelling import with_edits
+
+        ordered = sorted(with_edits(diags, self.text), key=lambda d: d.span.start if d.span else -1)
         with telling():
             draw(ordered, self.text, self.file or "<stdin>", self.args.diag, self.args.lang)
 
@@ -117,7 +123,7 @@ def telling() -> Iterator[None]:
         yield
         sys.stderr.flush()
     except OSError:
-        _abandon(sys.stderr)
+        abandon(sys.stderr)
 
 
 def tell(text: str) -> None:
@@ -141,11 +147,6 @@ def _read_bounded(source: BinaryIO) -> bytes:
 _TEXT_BEGINS = {bytes([b]) for b in (0, *b"\t\n\r", *range(0x20, 0x100))}
 
 
-def _abandon(stream: Any) -> None:
-    """Let what a stream still holds go nowhere: Python would try to write it once more at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that the user asked for, all or nothing. Raises Refused (E0009)."""
     temporary: Path | None = None
@@ -162,11 +163,17 @@ def write_whole(path: Path, content: bytes) -> None:
         raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
 
 
-def parser_of(name: str, summary: str, reads: str | None, has_output: bool = True) -> argparse.ArgumentParser:
-    """The options that every command has; `reads` describes FILE, or is None for a command without one."""
+Examples = Sequence[tuple[str, str]]  # a command line, and what it does
+
+
+def parser_of(
+    name: str, summary: str, reads: str | None, has_output: bool = True, examples: Examples = ()
+) -> argparse.ArgumentParser:
+    """The options that every command has; `reads` describes FILE, or is None for a command without one. `--help` ends
+    with the examples."""
     if sys.stderr is None:  # closed by the caller: messages must not go to stdout in its place
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    parser = _Parser(prog=name, description=summary, allow_abbrev=False)
+    parser = Parser(name, summary, examples)
     if reads is not None:
         parser.add_argument("file", nargs="?", metavar="FILE", help=f"{reads} (default: stdin)")
     if has_output:
@@ -179,7 +186,7 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
         help="how messages are drawn (default: rich on a terminal, else plain)",
     )
     parser.add_argument(
-        "--lang", choices=("en", "ja"), default=_locale(), help="language of messages (default: from the locale)"
+        "--lang", choices=("en", "ja"), default=locale(), help="language of messages (default: from the locale)"
     )
     parser.add_argument(
         "--remarks",
@@ -192,52 +199,18 @@ def parser_of(name: str, summary: str, reads: str | None, has_output: bool = Tru
         "--time",
         nargs="?",
         const="table",
-        type=_time,
+        type=time_word,
         metavar="trace FILE",
         help="print the time of each step, and what was counted in it, on stderr; as `--time=trace FILE` write them to "
         "FILE as a Chrome trace",
     )
+    parser.add_argument(
+        "--print-completion",
+        action=Completion,
+        choices=SHELLS,
+        help="print a script by which a shell completes this command's options",
+    )
     return parser
-
-
-def _time(word: str) -> str:
-    """What `--time` takes: nothing, or `trace` and a file, which the parser has joined by a colon."""
-    if word != "table" and not word.startswith("trace:"):
-        raise argparse.ArgumentTypeError(f"{word!r} is not `trace FILE`")
-    return word
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse, whose help and faults go to a full disk or a closed pipe without a second fault at exit. An option with
-    a value that may be left out (`--remarks`, `--remarks=json`) never takes the next word, which is the file."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = sys.argv[1:] if args is None else list(args)
-        end = words.index("--") if "--" in words else len(words)
-        default = {o: a.const for a in self._actions if a.nargs == "?" and a.const for o in a.option_strings}
-        if "--time=trace" in words[: end - 1]:
-            at = words.index("--time=trace")
-            words[at : at + 2] = [f"--time=trace:{words[at + 1]}"]
-            end -= 1
-        words[:end] = [f"{w}={default[w]}" if w in default else w for w in words[:end]]
-        return super().parse_known_args(words, namespace)
-
-    def _print_message(self, message: str, file: Any = None) -> None:
-        stream = file or sys.stderr
-        try:
-            stream.write(message)
-            stream.flush()
-        except OSError as fault:
-            _abandon(stream)
-            if stream is not sys.stderr and not isinstance(fault, BrokenPipeError):
-                self.exit(REFUSED, f"{self.prog}: standard output cannot be written: {fault.strerror}\n")
-
-
-def _locale() -> str:
-    for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
-        if os.environ.get(variable):
-            return "ja" if os.environ[variable].startswith("ja") else "en"
-    return "en"
 
 
 def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | None]) -> int:
@@ -316,20 +289,14 @@ def must_be_faultless(diags: Sequence[Diag]) -> None:
 
 
 def filter_main(
-    argv: Sequence[str] | None,
+    args: argparse.Namespace,
     name: str,
-    summary: str,
-    reads: str,
     read: Callable[[Session], Any],
     target: Callable[[], Any],
     lower: Callable[[Any, argparse.Namespace, Notes], Any],
-    options: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> int:
     """A filter from one language to the next. `read` gives the checked module, `target()` is the ir module of the
     result."""
-    parser = parser_of(name, summary, reads)
-    if options:
-        options(parser)
 
     def body(session: Session) -> None:
         module = read(session)
@@ -342,4 +309,4 @@ def filter_main(
             mark(text)  # what was lowered states what its program means: the next filter need not ask
         session.write(text)
 
-    return run(name, parser.parse_args(argv), body)
+    return run(name, args, body)

@@ -11,20 +11,21 @@ from typing import Any
 from .diag import MOST_SHOWN, Diag
 from .phrase import told
 from .quote import json_line, visible
-from .span import Span
+from .span import Span, span_of
 
 Piece = tuple[str, str]  # words and their style
 _WORDS = {
     "en": {"E": "error", "W": "warning", "R": "remark", "help": "help", "note": "note", "see": "more", "at": " at {}"},
     "ja": {"E": "エラー", "W": "警告", "R": "注記", "help": "助言", "note": "参照", "see": "詳細", "at": " ({})"},
 }
+_SEVERITIES = {"E": "error", "W": "warning", "R": "remark"}
 _STYLES = {"E": "bold red", "W": "bold yellow", "R": "bold cyan"}
 
 
 def draw(diags: Sequence[Diag], text: str, file: str, form: str, lang: str) -> None:
     """Write diagnostics about `text` (called `file`) to stderr, as `form` (rich, plain, json) in `lang`."""
     if form == "json":
-        print(json_line({"diagnostics": [as_json(d, lang) for d in diags]}), file=sys.stderr)
+        print(json_line({"diagnostics": [as_json(d, lang, text, file) for d in diags]}), file=sys.stderr)
         return
     lines = [line for d in diags for line in _lines_of(d, text, file, lang)]
     if form == "plain":
@@ -38,9 +39,12 @@ def draw(diags: Sequence[Diag], text: str, file: str, form: str, lang: str) -> N
         console.print(Text.assemble(*line))
 
 
-def as_json(d: Diag, lang: str) -> dict[str, Any]:
-    """One diagnostic as the JSON object of seed 001 section 14, with span, labels and edit."""
+def as_json(d: Diag, lang: str, text: str = "", file: str = "") -> dict[str, Any]:
+    """One diagnostic as the JSON object of seed 001 section 14, with severity, file, span, labels and edit. `start` and
+    `end` are places in `text` as editors count them, lines and columns from 1."""
     shown: dict[str, Any] = {
+        "severity": _SEVERITIES[d.code[0]],
+        "file": file,
         "code": d.code,
         "kind": d.kind,
         "at": told(d.at, lang),
@@ -53,7 +57,12 @@ def as_json(d: Diag, lang: str) -> dict[str, Any]:
             for k, v in d.facts.items()
         }
     if d.span:
+        end = (
+            span_of(text, d.span.end, d.span.end) if text else Span(d.span.end, d.span.end, d.span.line, d.span.column)
+        )
         shown["span"] = _span(d.span)
+        shown["start"] = {"line": d.span.line, "column": d.span.column}
+        shown["end"] = {"line": end.line, "column": end.column}
     if d.labels:
         shown["labels"] = [{"note": told(label.note, lang), "span": _span(label.span)} for label in d.labels]
     if d.edit:
@@ -104,3 +113,11 @@ def _window(line: str, column: int, width: int = 140) -> tuple[str, int]:
         return line, 0
     start = max(0, min(column - width // 2, len(line) - width))
     return line[start : start + width], start
+
+
+def draw_page(text: str) -> None:
+    """Write a page of Markdown to a terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    Console().print(Markdown(text))

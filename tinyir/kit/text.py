@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from .diag import Diag, Refused, refuse
+from .diag import Diag, Edit, Refused, refuse
 from .kept import cache_dir, read_sealed, write_sealed
 from .lalr import FORMAT, Reader, Unfit, tables_of
 from .phrase import Phrase
@@ -143,6 +143,17 @@ class Grammar:
         raise AssertionError(f"lark reads a {self.name} text that its tables do not fit")
 
 
+def source_of(name: str) -> str:
+    """The text of a grammar, after that of the others that it is made with."""
+    return _source_of(_grammar_dir(), name)
+
+
+def rules_of(name: str) -> str:
+    """The text of a grammar alone, from its first rule on."""
+    lines = (_grammar_dir() / f"{name}.lark").read_text(encoding="utf-8").split("\n")
+    return "\n".join(lines[next(i for i, line in enumerate(lines) if line and not line.startswith("//")) :])
+
+
 def _grammar_dir() -> Path:
     """`grammars/` of the checkout, or the copy that the wheel carries inside the package."""
     packaged = Path(__file__).resolve().parent.parent / "grammars"
@@ -242,7 +253,21 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     words = sorted({_terminal_word(t, lark) for t in wanted})
     end = start + (len(found) if start < len(text.rstrip()) else 0)
     span = span_of(whole, start + offset, end + offset)
-    return Refused([Diag("E0002", facts={"found": found, "expected": _one_of(words)}, span=span)])
+    facts: dict[str, Any] = {"found": found, "expected": _one_of(words), "hint": ""}
+    from .spelling import keyword_meant
+
+    meant = keyword_meant(text, start, [w.strip("`") for w in words], _keywords(lark))
+    if meant is None:
+        return Refused([Diag("E0002", facts=facts, span=span)])
+    facts["hint"] = Phrase("did you mean {word}?", word=meant[1])
+    place = span_of(whole, meant[0].start + offset, meant[0].end + offset)
+    return Refused([Diag("E0002", facts=facts, span=span, edit=Edit(place, meant[1]))])
+
+
+def _keywords(lark: Any) -> list[str]:
+    """The words of a grammar that are spelt one way, of three letters or more."""
+    strings = (t.pattern.value for t in lark.terminals if type(t.pattern).__name__ == "PatternStr")
+    return sorted({word for word in strings if len(word) > 2 and is_word(word)})
 
 
 def _word_at(text: str, start: int) -> str:

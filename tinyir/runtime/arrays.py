@@ -12,7 +12,7 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -94,13 +94,22 @@ def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     write_whole(Path(path), whole.getvalue())
 
 
-def random_arrays(model: Model, sizes: Mapping[str, int], seed: int) -> dict[str, np.ndarray]:
-    """An array for every input: standard normal floats, integers of -8..8 (unsigned: 0..16), coin-toss bools. Each
-    tensor's numbers depend on `seed` and its name alone."""
-    return {
-        t.name: _random(t, sizes_of(t.type.shape, sizes), np.random.default_rng([seed, zlib.crc32(t.name.encode())]))
-        for t in model.inputs
-    }
+def random_arrays(
+    model: Model, sizes: Mapping[str, int], seed: int, positive: Collection[str] = ()
+) -> dict[str, np.ndarray]:
+    """An array for every input: standard normal floats, integers of -8..8 (unsigned: 0..16), coin-toss bools. Weights
+    (role param, two axes or more) have the deviation of Glorot and Bengio (2010), so that what a network makes of its
+    data neither grows nor fades from layer to layer; floats named in `positive` are 0.5..1.5. Each tensor's numbers
+    depend on `seed` and its name alone."""
+    found = {}
+    for t in model.inputs:
+        draw = np.random.default_rng([seed, zlib.crc32(t.name.encode())])
+        shape = sizes_of(t.type.shape, sizes)
+        if t.name in positive and t.type.dtype.is_float:
+            found[t.name] = convert(draw.random(shape) + 0.5, t.type.dtype)
+        else:
+            found[t.name] = _random(t, shape, draw)
+    return found
 
 
 def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -144,7 +153,15 @@ def _random(tensor: Tensor, shape: tuple[int, ...], draw: np.random.Generator) -
     if dtype.is_integer:
         low = -8 if dtype.kind == "i" else 0
         return draw.integers(low, low + 17, shape).astype(numpy_dtype(dtype))
-    return convert(draw.standard_normal(shape, dtype=np.float64 if dtype.bits == 64 else np.float32), dtype)
+    numbers = draw.standard_normal(shape, dtype=np.float64 if dtype.bits == 64 else np.float32)
+    return convert(numbers * _deviation(shape) if tensor.attr("role") == "param" else numbers, dtype)
+
+
+def _deviation(shape: tuple[int, ...]) -> float:
+    """Of weights: by the mean of how many elements they take and give, in either order; 1 where they have one axis."""
+    if len(shape) < 2 or 0 in shape:
+        return 1.0
+    return math.sqrt(2 / ((shape[0] + shape[1]) * math.prod(shape[2:])))
 
 
 def _split(source: str) -> tuple[str | None, Path]:

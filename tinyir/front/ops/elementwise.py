@@ -46,6 +46,7 @@ _UNARY = {
     "not": "NOT",
     "relu": "RELU",
 }
+TINY_OP_OF = {**_UNARY, **_BINARY, **_FOLDED}  # the functions that are one op of tiny text
 _KEEP_INTEGERS = ("FLOOR", "CEIL", "TRUNC", "ROUND")
 
 

@@ -102,14 +102,14 @@ def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, 
         item = given.get(attr.name)
         if item is None:
             if attr.default is REQUIRED:
-                faults.append(Diag("E0104", at, {"key": attr.name, "kind": _expected(attr)}))
+                faults.append(Diag("E0104", at, {"key": attr.name, "kind": expected(attr)}))
             checked[attr.name] = None if attr.default is REQUIRED else attr.default
             continue
         try:
             value = checked[attr.name] = _READERS[attr.kind](item, attr)
         except ValueError:
             checked[attr.name] = None
-            faults.append(Diag("E0103", at, {"key": attr.name, "expected": _expected(attr)}))
+            faults.append(Diag("E0103", at, {"key": attr.name, "expected": expected(attr)}))
             continue
         numbers = value if isinstance(value, tuple) else (value,)
         if not all(_is_in_range(n, attr) for n in numbers):
@@ -135,7 +135,8 @@ def _range_words(attr: Attr) -> str:
     )
 
 
-def _expected(attr: Attr) -> str:
+def expected(attr: Attr) -> str:
+    """What an attribute takes, in words."""
     words = {
         "int": Phrase("an integer"),
         "float": Phrase("a number"),
