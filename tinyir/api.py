@@ -19,6 +19,7 @@ from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
 from .runtime.external import Array, GpuArray, Result, on_host
 from .runtime.saved import Saved, read_program, write_program
+from .runtime.states import States
 from .target.device import device_titled
 
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
@@ -34,6 +35,9 @@ class Compiled:
     is on the GPU (`__cuda_array_interface__` or DLPack, so CuPy, PyTorch, JAX, Numba) the outputs stay there, and
     nothing is copied. `text` is the CUDA with its manifest: what tiny-run takes. Close it, or use it in a `with`, to
     give the device's memory back early.
+
+    An input that an output updates (its new value has the input's name, or says `updates`) is a state, which the
+    program keeps between calls in one memory: see `states`.
 
     >>> import numpy, tinyir
     >>> with tinyir.compile("graph<N=1> main(x: f32[N]) -> (y: f32[N]) { return x * 2 }", device="cpu") as double:
@@ -61,13 +65,20 @@ class Compiled:
         return {t.name: str(t.type) for t in self._session.model.outputs}
 
     @property
+    def states(self) -> States:
+        """The inputs that runs change, by name: `states[name]` copies the value out, `states[name] = array` sets it. A
+        call gives only those that it wants to set; the others go on from where the last call left them."""
+        return self._session.states
+
+    @property
     def device(self) -> str:
         """Where it runs: cuda, cpu or sim."""
         return self._session.where
 
     def __call__(self, *arrays: Array, **named: Array) -> dict[str, Result]:
         """The outputs by name: NumPy arrays, or `GpuArray` where an input is on the GPU. Arrays without a name are
-        the inputs in their order. Raises TypeError for too many arrays or a name given twice, Refused with every other
+        the inputs in their order, states apart. The new value of a state is among the outputs where the call gives the
+        state. Raises TypeError for too many arrays or a name given twice, Refused with every other
         fault (E1701 to E1707, E1732, E17xx)."""
         names = [t.name for t in self._session.inputs]
         if len(arrays) > len(names):
@@ -80,11 +91,12 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the program in a file, which `load` starts without compiling: its CUDA text, the cubins of the GPU that
-        it runs on (without a GPU none), and the arrays that were given as `params`. Weights that are in files are not
-        copied: `load` looks for them where they are, seen from the saved file, or where it is told. Raises Refused
-        (E1742 the file cannot be written)."""
+        it runs on (without a GPU none), the arrays that were given as `params`, and its states as they are now. Weights
+        that are in files are not copied: `load` looks for them where they are, seen from the saved file, or where it is
+        told. Raises Refused (E1742 the file cannot be written)."""
         arch, cubins = self._session.cubins
-        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins))
+        params = {**self._saved.params, **self._session.states}
+        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins, params=params))
 
     def close(self) -> None:
         """Give the device's memory back."""
@@ -122,10 +134,11 @@ def compile(
     `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the
     GPU's, else sm90); plans are made for the GPU of this machine where its figures are known, else for the usual card
     of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
-    current one). `params` are arrays for inputs that calls shall not give. `shapes` gives sizes, or names of sizes, to
-    inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80";
-    `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads. `jobs` kernels are
-    compiled at a time for the GPU (default: one a core); what was compiled before comes from the cache.
+    current one). `params` are arrays for inputs that calls shall not give, and first values of states. `shapes` gives
+    sizes, or names of sizes, to inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512",
+    80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads.
+    `jobs` kernels are compiled at a time for the GPU (default: one a core); what was compiled before comes from the
+    cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
     names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is not a model.

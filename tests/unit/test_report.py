@@ -363,10 +363,11 @@ def counter() -> Any:
 model m
   in  s : fp32[N] {role=state, mutability=mutable}
   in  x : fp32[N]
-  out y : fp32[N]
+  out y : fp32[]
   out s : fp32[N]
 
-%y = MUL(s, x) : fp32[N]
-%new = ADD(s, x) : fp32[N]
+%y = REDUCE(s) {op=SUM, axes=[0], dtype=fp32} : fp32[]
+%f = FLIP(s) {axes=[0]} : fp32[N]
+%new = ADD(%f, x) : fp32[N]
 outputs: y=%y, s=%new
 """)

@@ -211,3 +211,51 @@ def test_arrays_are_passed_in_the_order_of_the_layout(machine: Machine) -> None:
                 product(A=moved, B=Claims(plain))
             assert [d.code for d in fault.value.diags] == codes
             assert (fault.value.diags[0].facts["given"], fault.value.diags[0].facts["wanted"]) == (16, 64)
+
+
+MEAN = (
+    "graph<N=1> main(x: f32[N, 8], s: f32[N, 8]) -> (s: f32[N, 8], y: f32[N, 8]) "
+    "{ a = s * 0.5 + cumsum(cumsum(x, axis=1), axis=0) return a, x - a }"
+)
+
+
+def test_a_state_has_one_address_and_its_launches_are_replayed(machine: Machine) -> None:  # noqa: F811
+    x = np.zeros((4, 8), np.float32)
+    with tinyir.compile(MEAN, device="cuda", params={"s": x}) as program:
+        (buffer,) = program._session.states.buffers().values()
+        for _ in range(4):
+            program(x)
+        program.states["s"] = x + 1
+        program(x, s=x)
+        assert program._session.states.buffers()["s"] == buffer
+        launches = [c for c in machine.calls if c[0] == "launch"] + [
+            c for r in machine.calls if r[0] == "replay" for c in r[2] if c[0] == "launch"
+        ]
+        assert sum(buffer.address in c[2] for c in launches) >= 5
+        assert [c[0] for c in machine.calls].count("capture") == 1
+        held = next(iter(program._session._programs.values()))
+        assert buffer not in held._own  # the program has no other memory for it
+
+
+def test_states_of_the_callers_are_written_where_they_are(machine: Machine) -> None:  # noqa: F811
+    x, s = Claims(aligned((4, 8))), Claims(aligned((4, 8)))
+    with tinyir.compile(MEAN, device="cuda", params={"s": np.zeros((4, 8), np.float32)}) as program:
+        found = program(x, s=s)
+        (kept,) = program._session.states.buffers().values()
+        writers = [c for c in machine.calls if c[0] == "launch" and s.array.ctypes.data in c[2]]
+        assert writers and not any(kept.address in c[2] for c in machine.calls if c[0] == "launch")
+        assert found["s"].__cuda_array_interface__["data"][0] == s.array.ctypes.data
+        assert set(program(x)) == {"y"}  # and the one that is kept is another
+        assert any(kept.address in c[2] for c in machine.calls if c[0] == "launch")
+        found = program(x, s=np.zeros((4, 8), np.float32))  # what was given on the host comes back there
+        assert isinstance(found["s"], np.ndarray) and not isinstance(found["y"], np.ndarray)
+
+
+def test_an_input_in_another_shape_is_the_callers_too(machine: Machine) -> None:  # noqa: F811
+    """What is an alias of an input is where the caller's array is."""
+    flat = "graph<M=4, N=4> main(x: f32[M, N]) -> (y: f32[M*N]) { return relu(reshape(x, [M*N])) }"
+    x = Claims(aligned((6, 5)))
+    with tinyir.compile(flat, device="cuda") as program:
+        program(x)
+        (launch,) = [c for c in machine.calls if c[0] == "launch"]
+        assert x.array.ctypes.data in launch[2]

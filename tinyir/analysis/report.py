@@ -32,9 +32,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir.gpu.nodes import Kernel
+from ..ir.in_place import owner_of
 from ..ir.model import show_name
 from ..ir.region import Analysis, Module, Region
-from ..ir.verify_region import owner_of
 from ..kit.records import dataclass
 from .banks import Conflicts, Remedy, conflicts_of, remedy_of
 from .compute_at import Witness
@@ -125,8 +125,8 @@ def _barriers_of(region: Region, found: Analysis) -> dict[str, str]:
 def _dependences(module: Module, at: int) -> Iterator[Dependence]:
     program = module.program
     regions = program.regions
-    reads = [{owner_of(program, t.name): t.name for t in r.inputs} for r in regions]
-    writes = [{owner_of(program, t.name): t.name for t in r.outputs} for r in regions]
+    reads = [{owner_of(module, t.name): t.name for t in r.inputs} for r in regions]
+    writes = [{owner_of(module, t.name): t.name for t in r.outputs} for r in regions]
     for before in range(at):
         for kind, mine, theirs in (
             ("true", reads[at], writes[before]),

@@ -176,19 +176,19 @@ class _Validation:
             yield self._said(target, Phrase("there is no {kind} dependence on {source}", kind=kind, source=source))
 
     def _dependences(self, blocks: dict[str, Block]) -> Iterator[tuple[Ends, Any]]:
-        """(source, target, kind) of each dependence, with its relation: of a reader on the writer, and of what writes a
-        mutable state on what reads its old value."""
+        """(source, target, kind) of each dependence, with its relation: of a reader on the writer, and of what writes
+        a state on what reads its old value."""
         for block in blocks.values():
             for source in dict.fromkeys(r.source for r in block.reads if r.source in blocks):
                 yield (source, block.name, "true"), self._dependence(blocks[source], block, source)
-        model = self.module.index.tiny.model
+        state_of = {output: state for state, output in self.module.index.tiny.model.states().items()}
         for result in self.module.index.tiny.results:
-            state, writer = model.input(result.output), blocks.get(result.value)
-            if state is None or state.attr("mutability") != "mutable" or writer is None:
+            state, writer = state_of.get(result.output), blocks.get(result.value)
+            if state is None or writer is None:
                 continue
             for block in blocks.values():
-                if block is not writer and any(r.source == state.name for r in block.reads):
-                    relation = self._dependence(writer, block, state.name).reverse()
+                if block is not writer and any(r.source == state for r in block.reads):
+                    relation = self._dependence(writer, block, state).reverse()
                     yield (block.name, writer.name, "anti"), relation
 
     def _dependence(self, writer: Block, reader: Block, source: str) -> Any:

@@ -42,6 +42,7 @@ class SignatureReader(Reader):
         self.builder = Builder()
         self.declared: dict[str, TensorType] = {}
         self.places_of: dict[str, Place] = {}
+        self.fixed: set[str] = set()  # inputs that are stated to be immutable
         self.refs: dict[str, Ref | None] = {}  # None: something was wrong with it, and that has been said
 
     # --- tensors
@@ -108,6 +109,11 @@ class SignatureReader(Reader):
             ordered = tuple(
                 (k, attrs[k]) for k in TENSOR_ATTRS if k in attrs and attrs[k] != CHOICES.get(k, (None,))[0]
             )
+            if side == "inputs" and attrs.get("mutability") == "immutable":
+                self.fixed.add(name)
+            if side == "outputs" and (state := attrs.get("updates")) in self.fixed:
+                why = Phrase("{state} is declared immutable", state=state)
+                self.fault("E1316", entry.get("updates"), name, output=name, state=state, fault=why)
             found.append((Tensor(name, self.declared[name], ordered), name_node))
         return found
 

@@ -7,6 +7,7 @@ number, a size such as `3*n`, or nested lists of numbers). Attributes come in th
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ from .expr import Expr, show_guard
 from .types import DTYPES, DType, number_of, show_number
 
 Attrs = tuple[tuple[str, Any], ...]
+
+
+BARE = re.compile(r"[A-Za-z_]\w*(\.\w+)*")  # a name as an expression may be; others are in quotes
 
 
 class AttrFault(ValueError):
@@ -50,6 +54,8 @@ def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
         return item.name == "true"
     if kind == "name" and isinstance(item, Expr) and item.name:
         return item.name
+    if kind == "name" and isinstance(item, str):
+        return item
     if kind == "dtype":
         if isinstance(item, Expr) and item.name in DTYPES:
             return DTYPES[item.name]
@@ -95,6 +101,8 @@ def show_attr(kind: str, value: Any, dtype: DType | None = None) -> str:
         return quoted(value)
     if kind == "flag":
         return "true" if value else "false"
+    if kind == "name":
+        return value if BARE.fullmatch(value) else quoted(value)
     if kind == "guard":
         return quoted(show_guard(value))
     if isinstance(value, tuple):

@@ -10,8 +10,14 @@
 Symbols are the names in the dims; each is a size, so >= 0, or within its `sym` range, bounds included. A shape set
 gives every symbol a value to plan and tune for. Attributes of a tensor, all optional: role (data, param, state),
 mutability (immutable, mutable), storage (gmem, const_pool), alignment (bytes, a power of two: every address that is
-passed is a multiple of it), layout (row_major, col_major: the order of the last two axes in memory), and for a constant
-kept in a file beside the model: file, key, offset, bytes, sha256.
+passed is a multiple of it), layout (row_major, col_major: the order of the last two axes in memory), for a constant
+kept in a file beside the model: file, key, offset, bytes, sha256, and of an output updates.
+
+    in  past        : fp16[H, L, D] {role=state, mutability=mutable}
+    out present     : fp16[H, L, D] {updates=past}
+
+An output that updates an input is that input's new value: both are one memory, a state, whose old value a run reads and
+whose new one it leaves. An output of an input's name updates it and need not say so.
 
 Dims and maps up to the poly text are logical. From the region text on a tensor is its memory, contiguous in rows: of a
 col_major tensor the last two axes are exchanged there (`memory_type`, `memory_order`).
@@ -20,7 +26,7 @@ col_major tensor the last two axes are exchanged there (`memory_type`, `memory_o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from ..kit.diag import Diag, Label, Refused
@@ -40,6 +46,7 @@ TENSOR_ATTRS: dict[str, tuple[str, bool]] = {
     "storage": ("name", False),
     "alignment": ("int", False),
     "layout": ("name", False),
+    "updates": ("name", False),
     "file": ("string", False),
     "key": ("string", False),
     "offset": ("int", False),
@@ -123,6 +130,22 @@ class Model:
     def __post_init__(self) -> None:
         dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
         object.__setattr__(self, "_symbols", tuple(dict.fromkeys(name for d in dims for name in d.names())))
+
+    def states(self) -> dict[str, str]:
+        """The inputs that are states, each with the output that is its new value."""
+        return {state: t.name for t in self.outputs if (state := self.state_of(t)) is not None}
+
+    def state_of(self, output: Tensor) -> str | None:
+        """The input that an output updates, or None."""
+        stated = output.attr("updates")
+        return stated if stated is not None or self.input(output.name) is None else output.name
+
+    def memory_of(self, name: str) -> str:
+        """The tensor in whose memory a tensor of the signature is: that of an output that updates an input is the
+        input."""
+        output = self.output(name)
+        state = self.state_of(output) if output is not None else None
+        return name if state is None or self.input(state) is None else state
 
     def symbols(self) -> tuple[str, ...]:
         """Every symbol, in the order of first use."""
@@ -254,8 +277,9 @@ def check_model(model: Model) -> list[Diag]:
     1. no two inputs and no two outputs share a name                           (E1301)
     2. role, mutability, storage and layout are of their few words             (E1302)
     3. alignment is a power of two                                             (E1314)
-    4. an input and an output of one name, a state, are one memory             (E1315)
-    5. a shape set names every symbol and nothing else, with sizes in range    (E1303)
+    4. a state is of one type and layout where it is read and written          (E1315)
+    5. what is updated may be, and is so by one output alone                   (E1316)
+    6. a shape set names every symbol and nothing else, with sizes in range    (E1303)
     """
     diags = []
     for tensors in (model.inputs, model.outputs):
@@ -272,12 +296,7 @@ def check_model(model: Model) -> list[Diag]:
             if not is_alignment(t.attr("alignment")):
                 facts = {"tensor": t.name, "given": t.attr("alignment"), "most": MOST_ALIGNMENT}
                 diags.append(Diag("E1314", t.name, facts, t.span))
-    for state in model.outputs:
-        given = model.input(state.name)
-        if given is not None and is_exchanged(given) != is_exchanged(state):
-            facts = {"tensor": state.name, "given": given.attr("layout"), "written": state.attr("layout")}
-            labels = (Label(given.span, Phrase("read here")),) if given.span else ()
-            diags.append(Diag("E1315", state.name, facts, state.span, labels))
+    diags += _check_states(model)
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)
@@ -308,6 +327,46 @@ def check_model(model: Model) -> list[Diag]:
                     )
                 )
     return diags
+
+
+def _check_states(model: Model) -> Iterator[Diag]:
+    updated: dict[str, Tensor] = {}
+    for output in model.outputs:
+        state = model.state_of(output)
+        if state is None:
+            continue
+        given = model.input(state)
+        fault, other = "", given
+        if given is None:
+            known = ", ".join(t.name for t in model.inputs[:8]) or Phrase("none")
+            fault = Phrase("no input is called {state} (the inputs: {known})", state=state, known=known)
+        elif is_constant(given) or given.attr("role") == "param":
+            fault = Phrase("{state} is a constant of the model", state=state)
+        elif dict(given.attrs).get("mutability") == "immutable":
+            fault = Phrase("{state} is declared immutable", state=state)
+        elif state in updated:
+            fault, other = Phrase("{other} updates it too", other=updated[state].name), updated[state]
+        elif (given.type, is_exchanged(given)) != (output.type, is_exchanged(output)):
+            facts = {"tensor": state, "given": _told(given), "written": _told(output)}
+            labels = (Label(given.span, Phrase("read here")),) if given.span else ()
+            yield Diag("E1315", output.name, facts, output.span, labels)
+        updated.setdefault(state, output)
+        if fault:
+            labels = (Label(other.span, Phrase("declared here")),) if other is not None and other.span else ()
+            yield Diag(
+                "E1316", output.name, {"output": output.name, "state": state, "fault": fault}, output.span, labels
+            )
+    for one in model.inputs:
+        if one.attr("mutability") == "mutable" and one.name not in updated:
+            yield Diag("W2105", one.name, {"tensor": one.name}, one.span)
+        if one.attr("updates") is not None:
+            fault = Phrase("it is an input, and only an output updates something")
+            yield Diag("E1316", one.name, {"output": one.name, "state": one.attr("updates"), "fault": fault}, one.span)
+
+
+def _told(tensor: Tensor) -> str:
+    """The type of a state, and its layout where that is not the usual one."""
+    return Phrase("{type} in columns", type=tensor.type) if is_exchanged(tensor) else str(tensor.type)
 
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 A read's obligations are linear facts about its index at every point of its axes where the guards around it hold;
 `ir.scope` shows them. A write's obligation is that the yields of an output, as maps from points to elements, are
-together a bijection onto it: seen at once when an index is the axes themselves, else shown by isl.
+together a bijection onto it: seen at once when an index is the axes themselves, else shown by isl. Of a state that is
+written over its old value (`ir.in_place`) what no yield writes keeps that.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..kit.records import dataclass
 from ..kit.span import Span
 from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
 from .expr import ONE, ZERO, Bound, Expr
+from .in_place import renewed_by
 from .present import axes_of_values, guard_names, names_in, present_axes
 from .scope import Scope, halves_of
 
@@ -63,12 +65,13 @@ def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
     shapes = {t.name: t.type.shape for t in region.inputs + region.outputs}
     size_of = {a.name: a.size for a in region.iters}
     extents = {f"%{name}": tuple(size_of[a] for a in axes) for name, axes in axes_of.items()} | shapes
+    kept = renewed_by(module, region)
     for let in region.lets:
         yield from _reads(region.name, let.expr, [scope], extents, let.span)
     for item in region.yields:
         yield from _reads(region.name, item.expr, [scope.with_given(item.guard)], extents, item.span)
     for output in region.outputs:
-        yield _writes(region, output, ranges, axes_of)
+        yield _writes(region, output, ranges, axes_of, output.name in kept)
 
 
 def _reads(
@@ -128,15 +131,18 @@ def is_axis(index: Expr, size: Expr, scopes: Iterable[Scope]) -> bool:
     return index.name is not None and all((index.name, size) in s.axes for s in scopes)
 
 
-def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[str, ...]]) -> Obligation:
+def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[str, ...]], is_kept: bool) -> Obligation:
     yields = [y for y in region.yields if y.output == output.name]
     size_of = {a.name: a.size for a in region.iters}
-    fault = _write_fault(region, output, yields, size_of, ranges, axes_of)
+    fault = _write_fault(region, output, yields, size_of, ranges, axes_of, is_kept)
     return Obligation("E1404", region.name, output, not fault, yields[0].span if yields else output.span, fault=fault)
 
 
-def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict) -> str:
-    """Why the yields do not write every element once; empty when they are shown to."""
+def _write_fault(
+    region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict, is_kept: bool
+) -> str:
+    """Why the yields do not write every element once; empty when they are shown to. What is `kept` where no yield
+    writes it need not be written."""
     iters = tuple(size_of)
     for item in yields:
         used = present_axes(item.expr, iters, axes_of) | guard_names(item.guard)
@@ -154,10 +160,10 @@ def _write_fault(region: Any, output: Any, yields: list, size_of: dict[str, Expr
         )
         if is_own and len(set(named)) == len(named):
             return ""
-    return _fault_by_isl(output, yields, size_of, ranges)
+    return _fault_by_isl(output, yields, size_of, ranges, is_kept)
 
 
-def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple) -> str:
+def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, is_kept: bool) -> str:
     from .sets import is_representable, read_map, read_set
 
     exprs = [e for y in yields for e in y.index]
@@ -183,7 +189,7 @@ def _fault_by_isl(output: Any, yields: list, size_of: dict[str, Expr], ranges: t
         union = union.union(image)
     if not union.is_subset(whole):
         return Phrase("an index of it leaves the output")
-    return "" if whole.is_subset(union) else Phrase("an element of it is never written")
+    return "" if is_kept or whole.is_subset(union) else Phrase("an element of it is never written")
 
 
 def symbols_of(output: Any, yields: list, size_of: dict[str, Expr], params: dict[Expr, str]) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from . import prove_region, verify_region
 from .attrs import Attrs, show_attrs
 from .body import Axis, Body, show_body
 from .expr import Bound, Expr, show_guard
+from .in_place import check_in_place
 from .model import Model, Origin, check_model, model_of, origin_of, read_schema, show_model, show_name
 from .read import expr_of, guard_of, name_of, read_at, read_attrs, read_type
 from .read_body import Names, body_from, names_in
@@ -57,7 +58,7 @@ class Tensor:
     """A buffer of the program, or an input or output of a region: memory, contiguous in rows of its last axis, whatever
     the order of the axes in the signature. Attributes, all optional: alignment (bytes), noalias, materialize (gmem,
     deferred: handed to the next region without leaving the chip), alias (the tensor in whose memory a buffer of another
-    shape lives), value (the numbers of a constant buffer)."""
+    shape, or the new value of a state, lives), value (the numbers of a constant buffer)."""
 
     name: str
     type: TensorType
@@ -346,14 +347,21 @@ def check(module: Module) -> list[Diag]:
        directly what it needs (C-CON1)                                                                   (E1408, E1004,
          E1409)
     10. every read is in bounds under its guards                                                         (E1403)
-    11. every element of an output is written exactly once                                               (E1404)
+    11. every element of an output is written exactly once, of a state that is written over its old value
+        at most once                                                                                     (E1404)
+    12. no point of a region reads what another may have written of a state; no later region reads its
+        old value                                                                                        (E1428, E1427)
     """
     found = [*check_model(module.model), *verify_region.check_program(module)]
     if any(d.is_error for d in found):
         return found
     for region in module.program.regions:
         own = verify_region.check_region(module, region)
-        found += own if any(d.is_error for d in own) else [*own, *prove_region.check_proofs(module, region)]
+        found += (
+            own
+            if any(d.is_error for d in own)
+            else [*own, *prove_region.check_proofs(module, region), *check_in_place(module, region)]
+        )
     return found
 
 

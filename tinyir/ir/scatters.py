@@ -1,11 +1,11 @@
 """Scatters in which each update goes to its place by itself: which regions are such, and which folds give the same bits
-in any order."""
+in any order; and those that put updates into a state in place."""
 
 from __future__ import annotations
 
 from ..kit.phrase import Phrase
 from ..kit.records import replace
-from .body import Axis, Body, Ref, Scatter, walk
+from .body import Axis, Body, Read, Ref, Scatter, walk
 from .expr import ONE
 from .plan.words import UNORDERED
 from .region import Region
@@ -37,6 +37,32 @@ def updates_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
     """The axes along which the updates go: the region's, with the scatter's own in place of the one along which it
     scatters."""
     return tuple(axis for a in region.iters for axis in (scatter.axes if a.name == scatter.axis else (a,)))
+
+
+def put_in_place(region: Region) -> Scatter | str:
+    """The scatter that puts updates into the memory of a state, of which it reads the old value at its own place; else
+    the reason why the region has none."""
+    found = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)]
+    if len(found) != 1 or len(region.yields) != 1 or len(region.lets) > 1:
+        return Phrase("is not of one scatter alone")
+    (scatter,), (item,) = found, region.yields
+    if _through(region, item.expr) is not scatter or item.guard:
+        return Phrase("has work after its scatter")
+    if scatter.op != "update":
+        return Phrase("folds its updates")
+    memory = {t.name: t.attr("alias") or t.name for t in (*region.inputs, *region.outputs)}
+    base = scatter.base
+    is_own = isinstance(base, Read) and base.index == item.index and memory[base.tensor] == memory[item.output]
+    if not is_own:
+        return Phrase("does not scatter onto the memory that it writes")
+    written = {name for e in item.index for name in e.names()}
+    missing = [a.name for a in region.iters if a.name not in written and a.size != ONE]
+    return Phrase("writes one element along {missing}", missing=", ".join(missing)) if missing else scatter
+
+
+def columns_of(region: Region, scatter: Scatter) -> tuple[Axis, ...]:
+    """The axes of a region along which a scatter does not scatter."""
+    return tuple(a for a in region.iters if a.name != scatter.axis)
 
 
 def base_of(region: Region, scatter: Scatter) -> Region:
@@ -85,4 +111,13 @@ def _through(region: Region, body: Body) -> Body:
     return body
 
 
-__all__ = ["base_of", "is_ordered", "reordered", "scatter_of", "unmet_by_atomics", "updates_of"]
+__all__ = [
+    "base_of",
+    "columns_of",
+    "is_ordered",
+    "put_in_place",
+    "reordered",
+    "scatter_of",
+    "unmet_by_atomics",
+    "updates_of",
+]

@@ -29,6 +29,7 @@ from .body import (
     walk,
 )
 from .expr import Expr
+from .in_place import owner_of
 from .model import is_exchanged, memory_type
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
@@ -165,26 +166,21 @@ def _elements(tensor: Any) -> Expr:
     return total
 
 
-def owner_of(program: Any, name: str) -> str:
-    """The tensor in whose memory `name` lives: itself, or what its alias leads to."""
-    for _ in range(len(program.buffers) + 1):
-        buffer = program.buffer(name)
-        target = buffer.attr("alias") if buffer is not None else None
-        if target is None:
-            return name
-        name = target
-    return name
-
-
 def _check_order(module: Any) -> Iterator[Diag]:
-    """Memory is written by one region, before it is read, but for a state, whose old value may be read first; every
-    output is written."""
+    """Memory is written by one region, before it is read, but for a state, whose old value may be read first, and under
+    no other name than that of its new value afterwards; every output is written."""
     program = module.program
+    states = {module.model.memory_of(state) for state in module.model.states()}
+    renewed: dict[str, str] = {}  # states that were written under another name, and that name
     written = {t.name: SIGNATURE for t in module.model.inputs}
     written.update((b.name, Phrase("its value")) for b in program.buffers if b.attr("value") is not None)
     for region in program.regions:
         for tensor in region.inputs:
-            if owner_of(program, tensor.name) not in written:
+            owner = owner_of(module, tensor.name)
+            if renewed.get(owner, tensor.name) != tensor.name:
+                facts = {"region": region.name, "state": owner, "name": tensor.name, "new": renewed[owner]}
+                yield Diag("E1427", region.name, facts, tensor.span)
+            if owner not in written:
                 yield Diag(
                     "E1402",
                     region.name,
@@ -192,8 +188,10 @@ def _check_order(module: Any) -> Iterator[Diag]:
                     tensor.span,
                 )
         for tensor in region.outputs:
-            owner = owner_of(program, tensor.name)
-            if owner in written and not (written[owner] == SIGNATURE and module.model.output(owner) is not None):
+            owner = owner_of(module, tensor.name)
+            if owner in states and tensor.name != owner:
+                renewed[owner] = tensor.name
+            if owner in written and not (written[owner] == SIGNATURE and owner in states):
                 yield Diag(
                     "E1402",
                     region.name,
@@ -205,7 +203,8 @@ def _check_order(module: Any) -> Iterator[Diag]:
                 )
             written[owner] = region.name
     for output in module.model.outputs:
-        if written.get(owner_of(program, output.name), SIGNATURE) == SIGNATURE:
+        owner = owner_of(module, output.name)  # a state that nobody writes keeps its value
+        if owner not in states and written.get(owner, SIGNATURE) == SIGNATURE:
             yield Diag("E1402", output.name, {"name": output.name, "fault": Phrase("no region writes it")}, output.span)
 
 
@@ -493,4 +492,4 @@ def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:
             )
 
 
-__all__ = ["check_program", "check_region", "expressions_of", "owner_of"]
+__all__ = ["check_program", "check_region", "expressions_of"]

@@ -21,6 +21,7 @@ from . import (
     rows,
     scans,
     scatter_atomic,
+    scatter_in_place,
     streaming,
     streaming_mma,
     synchronous,
@@ -46,6 +47,7 @@ FAMILIES: tuple[Family, ...] = (
     maps.FAMILY,
     transposed.FAMILY,
     scatter_atomic.FAMILY,
+    scatter_in_place.FAMILY,
     plain.FAMILY,
 )
 

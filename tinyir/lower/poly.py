@@ -111,16 +111,17 @@ def _edges(
 def _state_edges(
     blocks: list[Block], names: dict[str, str], words: tuple[str, ...], program: tiny.Module
 ) -> list[Edge]:
-    """A block that writes the result kept in a mutable state comes after every block that reads the state."""
+    """A block that writes the new value of a state comes after every block that reads the state."""
     edges = []
     by_name = {b.name: b for b in blocks}
+    state_of = {output: state for state, output in program.model.states().items()}
     for result in program.results:
-        state = program.model.input(result.output)
+        state = state_of.get(result.output)
         writer = by_name.get(result.value)
-        if state is None or state.attr("mutability") != "mutable" or writer is None:
+        if state is None or writer is None:
             continue
         for block in blocks:
-            relations = tuple(r.relation for r in block.reads if r.source == state.name)
+            relations = tuple(r.relation for r in block.reads if r.source == state)
             if relations and block is not writer:
                 found = dependence(
                     (names[writer.name], writer.domain, writer.write),

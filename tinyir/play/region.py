@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from ..ir.body import Body, Reduce, Ref, Scan, Scatter, Transpose, walk
+from ..ir.in_place import owner_of
 from ..ir.model import memory_type
 from ..ir.present import axes_of_values
 from ..ir.region import Module, Region, Tensor, Yield
 from ..ir.types import round_to
-from ..ir.verify_region import owner_of
 from .arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
@@ -76,13 +76,13 @@ class _Memory:
     """The arrays of the program: inputs, buffers, outputs, and buffers that live in another's memory."""
 
     def __init__(self, module: Module, symbols: Mapping[str, int], arrays: Mapping[str, Any]):
-        self.program = module.program
+        self.module, self.program = module, module.program
         self.symbols = symbols
         self.signature = {t.name: t for t in (*module.model.outputs, *module.model.inputs)}
         self.types = {name: memory_type(t) for name, t in self.signature.items()}
         self.types |= {t.name: t.type for t in self.program.buffers}
         self.arrays = {t.name: in_memory(t, adopt(arrays[t.name], t.type.dtype)) for t in module.model.inputs}
-        for state in {t.name for t in module.model.outputs} & set(self.arrays):
+        for state in module.model.states():
             self.arrays[state] = self.arrays[state].copy()  # the caller's array stays as it is
         for buffer in self.program.buffers:
             if buffer.attr("value") is not None:
@@ -97,7 +97,7 @@ class _Memory:
         return in_memory(self.signature[name], array) if name in self.signature else array
 
     def _view(self, name: str) -> np.ndarray:
-        owner = owner_of(self.program, name)
+        owner = owner_of(self.module, name)
         if owner not in self.arrays:
             kind = self.types[owner]
             self.arrays[owner] = np.zeros(sizes_of(kind.shape, self.symbols), numpy_dtype(kind.dtype))
@@ -106,7 +106,7 @@ class _Memory:
 
     def release(self, at: int) -> None:
         """Forget what no region after number `at` reads."""
-        later = {owner_of(self.program, t.name) for r in self.program.regions[at + 1 :] for t in r.inputs + r.outputs}
+        later = {owner_of(self.module, t.name) for r in self.program.regions[at + 1 :] for t in r.inputs + r.outputs}
         for name in [n for n in self.arrays if n not in later and n not in self.signature]:
             del self.arrays[name]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..ir import manifest
-from ..ir.verify_region import owner_of
+from ..ir.in_place import owner_of
 from ..kit.records import dataclass
 
 ALIGNMENT = 256  # bytes; what cudaMalloc gives, and more than any kernel asks for
@@ -29,12 +29,11 @@ class Lifetime:
 def touched(module: manifest.Module, launches: Sequence[manifest.Launch]) -> dict[str, tuple[int, int]]:
     """For each tensor that owns memory, the numbers of the first and the last launch that touch it, itself or by an
     alias or a map."""
-    program = module.region.program
     mapped = {m.name: m.tensor for m in module.maps}
     spans: dict[str, tuple[int, int]] = {}
     for number, launch in enumerate(launches):
         for name in (*launch.tensors, *(mapped[m] for m in launch.maps)):
-            owner = owner_of(program, name)
+            owner = owner_of(module.region, name)
             spans[owner] = (spans.get(owner, (number, number))[0], number)
     return spans
 

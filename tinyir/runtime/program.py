@@ -16,9 +16,9 @@ import numpy as np
 
 from ..ir import manifest
 from ..ir.expr import show_guard
+from ..ir.in_place import owner_of
 from ..ir.intervals import LARGEST_SIZE
-from ..ir.model import memory_type
-from ..ir.verify_region import owner_of
+from ..ir.model import Tensor, memory_type
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import replace
@@ -78,17 +78,26 @@ class Program:
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
         for whatever the stream did before."""
-        buffers = {**self.buffers, **given}
+        buffers = self._placed(given)
         return tuple(
             replace(self._bind(launch, buffers), is_early=launch.is_early and launch is not self.made[0])
             for launch in self.made
         )
 
+    def _placed(self, given: Mapping[str, Buffer]) -> dict[str, Buffer]:
+        """The buffers with the caller's among them, and what is in the memory of those: aliases, new values of
+        states."""
+        return {
+            **self.buffers,
+            **{name: given[owner] for name, owner in self._inside.items() if owner in given},
+            **given,
+        }
+
     def upload(self, inputs: Mapping[str, np.ndarray]) -> None:
         """Copy inputs in, as they are in memory (`abi.admit`)."""
-        written = {t.name for t in self.model.outputs}
+        states = self.model.states()
         for name, array in inputs.items():
-            self.device.upload(self.buffers[name], array, is_constant=name not in written)
+            self.device.upload(self.buffers[name], array, is_constant=name not in states)
             self._constants.pop(name, None)
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
@@ -104,7 +113,7 @@ class Program:
         """The launches that need not be made again while the constants which they read are the same ones. What the
         caller hands over on the device may hold other numbers at every run."""
         signature = {t.name for t in self.model.inputs}
-        buffers = {**self.buffers, **given}
+        buffers = self._placed(given)
         places = {name: buffers[name].address for launch in self._once for name in launch.tensors if name in signature}
         if places == self._constants and not places.keys() & given.keys():
             return
@@ -131,12 +140,15 @@ class Program:
         for b in self.launches:
             self.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early)
 
-    def outputs(self) -> dict[str, np.ndarray]:
-        """The outputs by name, as the caller sees them."""
+    def outputs(
+        self, tensors: Iterable[Tensor] | None = None, given: Mapping[str, Buffer] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The outputs by name, or some of them, as the caller sees them; `given` as in the run that wrote them."""
         found = {}
-        for tensor in self.model.outputs:
+        buffers = self._placed(given or {})
+        for tensor in self.model.outputs if tensors is None else tensors:
             room = room_for(tensor, self.sizes)
-            self.device.download(self.buffers[tensor.name], room)
+            self.device.download(buffers[tensor.name], room)
             found[tensor.name] = in_memory(tensor, room)
         return found
 
@@ -165,11 +177,16 @@ class Program:
         """Memory for the signature's tensors and for what the launches touch; a buffer with an alias has its owner's.
         What lives only between launches shares an arena, where the device packs."""
         program, types = self.module.region.program, self._types()
+        self._inside = {
+            name: owner
+            for name in (*(t.name for t in self.model.outputs), *(t.name for t in program.buffers))
+            if (owner := owner_of(self.module.region, name)) != name
+        }
         signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
         lasting = [
             name
             for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans])
-            if name not in kept
+            if name not in kept and name not in self._inside
         ]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
         buffers = kept | {
@@ -185,8 +202,7 @@ class Program:
             if tensor.name in buffers and self._is_constant(tensor.name):
                 constant = np.ascontiguousarray(constant_of(tensor, self.sizes), numpy_dtype(tensor.type.dtype))
                 self.device.upload(buffers[tensor.name], constant)
-        aliases = {t.name: buffers[owner] for t in program.buffers if (owner := owner_of(program, t.name)) in buffers}
-        return aliases | buffers
+        return {name: buffers[owner] for name, owner in self._inside.items() if owner in buffers} | buffers
 
     def _room(self, tensor: Any) -> Buffer:
         item = tensor.type.dtype.bytes

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ir import manifest
+from ..ir.model import Tensor
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
 from ..kit.records import replace
@@ -23,6 +24,7 @@ from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
 from .external import External, GpuArray, external_of, on_host
 from .program import Program, shared_of
+from .states import States
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 MOST_PROGRAMS = 8  # sets of sizes that are kept
@@ -31,9 +33,9 @@ MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 
 class Session:
     """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else
-    playback. `weights` are inputs that no call has to give. `jobs`: kernels that are compiled at a time. `cubins` are
-    those of the text's entries, made for `arch`; where the GPU is another the text is compiled. Raises Refused
-    (E17xx)."""
+    playback. `weights` are inputs that no call has to give; of states they are the first values. `jobs`: kernels that
+    are compiled at a time. `cubins` are those of the text's entries, made for `arch`; where the GPU is another the text
+    is compiled. Raises Refused (E17xx)."""
 
     def __init__(
         self,
@@ -50,9 +52,12 @@ class Session:
         self.module = module
         self.model = module.region.model
         self.text = text
-        self.weights = {name: on_host(name, array) for name, array in (weights or {}).items()}
+        given = {name: on_host(name, array) for name, array in (weights or {}).items()}
+        self._renewed = self.model.states()  # inputs, and the outputs that are their new values
+        self._first = {name: array for name, array in given.items() if name in self._renewed}
+        self.weights = {name: array for name, array in given.items() if name not in self._renewed}
         self.inputs = tuple(
-            t for t in self.model.inputs if t.name not in self.weights
+            t for t in self.model.inputs if t.name not in self.weights and t.name not in self._renewed
         )  # what a call has to give, in the signature's order
         fault = find_fault() if device in ("auto", "cuda") else None
         if fault is not None and device == "cuda":
@@ -65,11 +70,22 @@ class Session:
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         if self.where != "cpu":
             self._open(seed, jobs, cubins or {} if arch else {}, arch)
+        self.states = States(self.model, self._device)
+        try:
+            for name, array in self._first.items():
+                self.states[name] = array
+        except Refused:
+            self.close()
+            raise
 
     def __call__(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs by name. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one on the GPU that cannot
-        be taken), E17xx (the run)."""
-        known = ", ".join(t.name for t in self.inputs) or Phrase("none: all are weights")
+        """The outputs by name. A state that is given has that value from then on, and its new one is among the outputs;
+        one that is not goes on from what the last call left, and its new value is in `states` alone. One that is on
+        the GPU is written there, and nothing is kept. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one
+        on the GPU that cannot be taken), E17xx (the run)."""
+        known = ", ".join(t.name for t in (*self.inputs, *self.states.types.values())) or Phrase(
+            "none: all are weights"
+        )
         again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
         if again:
             raise Refused(again)
@@ -79,24 +95,40 @@ class Session:
             raise refuse("E1732", name, tensor=name, reason=Phrase("the program runs on {where}", where=self.where))
         arrays = {name: array if name in outside else on_host(name, array) for name, array in arrays.items()}
         if self.where == "cpu":
-            from ..play.region import play
-
-            return play(self.module.region, {**self.weights, **arrays})
+            return self._play(arrays)
         sizes = self._sizes_of(arrays, outside)
-        faults = [d for t in self.inputs if t.name in outside for d in outside[t.name].faults(t)]
+        faults = [d for t in self.model.inputs if t.name in outside for d in outside[t.name].faults(t)]
         if faults:
             raise Refused(faults)
+        for name in self._renewed:
+            if name in arrays and name not in outside:
+                self.states.keep(name, arrays[name])
         program = self._program_for(sizes)
         program.upload({t.name: laid(t, arrays[t.name]) for t in self.inputs if t.name not in outside})
         if not outside:
-            program.run()
-            return program.outputs()
-        return self._run_there(program, outside)
+            program.run(self.states.buffers())
+            return program.outputs(self._told(arrays), self.states.buffers())
+        return self._run_there(program, arrays, outside)
+
+    def _told(self, arrays: Mapping[str, Any]) -> list[Tensor]:
+        """The outputs that a call with these arrays gives: all but the new values of states that it does not give."""
+        kept = {output for state, output in self._renewed.items() if state not in arrays}
+        return [t for t in self.model.outputs if t.name not in kept]
+
+    def _play(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        from ..play.region import play
+
+        outputs = play(self.module.region, {**self.weights, **self.states.forms(), **arrays})
+        for state, output in self._renewed.items():
+            self.states.keep(state, outputs[output])
+        return {t.name: outputs[t.name] for t in self._told(arrays)}
 
     def close(self) -> None:
         """Give the device's memory back. Arrays that were given out keep theirs."""
         device, self._device = self._device, None
         self._code = None
+        if hasattr(self, "states"):
+            self.states.close()
         self._programs.clear()
         self._pool.clear()
         if device is not None:
@@ -155,10 +187,11 @@ class Session:
         """The sizes of the symbols. Names, dtypes and shapes decide, so arrays like those of an earlier call are not
         checked again."""
         seen = {name: outside[name] if name in outside else native(array) for name, array in arrays.items()}
-        form = tuple((name, found.shape, found.dtype) for name, found in seen.items())
+        kept = {name: found for name, found in self.states.forms().items() if name not in seen}
+        form = tuple((name, found.shape, found.dtype) for name, found in {**kept, **seen}.items())
         if form not in self._checked:
             stands = {name: found.stand_in() for name, found in outside.items()}
-            every = {**self.weights, **seen, **stands}
+            every = {**self.weights, **self.states.forms(), **seen, **stands}
             check_arrays(self.model, every)
             if len(self._checked) >= MOST_FORMS:
                 self._checked.clear()
@@ -168,27 +201,35 @@ class Session:
     def _program_for(self, sizes: Mapping[str, int]) -> Program:
         key = tuple(sizes[s] for s in self.model.symbols())
         if key not in self._programs:
-            self._programs[key] = Program(self._device, self.text, self.module, sizes, self._pool, self._code)
+            kept = {**self._pool, **self.states.buffers()}
+            self._programs[key] = Program(self._device, self.text, self.module, sizes, kept, self._code)
             if len(self._programs) > MOST_PROGRAMS:
                 self._programs.popitem(last=False)[1].release()
         self._programs.move_to_end(key)
         return self._programs[key]
 
-    def _run_there(self, program: Program, outside: Mapping[str, External]) -> dict[str, GpuArray]:
+    def _run_there(
+        self, program: Program, arrays: Mapping[str, Any], outside: Mapping[str, External]
+    ) -> dict[str, Any]:
         device = self._device
         assert isinstance(device, CudaDevice)
-        given = {n: Buffer(n, e.address, math.prod(e.shape), e.dtype.bytes, -1) for n, e in outside.items()}
-        results: dict[str, GpuArray] = {}
-        for tensor in self.model.outputs:
+        given = self.states.buffers()
+        given |= {n: Buffer(n, e.address, math.prod(e.shape), e.dtype.bytes, -1) for n, e in outside.items()}
+        results: dict[str, Any] = {}
+        for tensor in self._told(arrays):
             shape = sizes_of(tensor.type.shape, program.sizes)
-            if tensor.name in given:  # a state, written in place
+            state = self.model.state_of(tensor)
+            if state in outside:  # written in place
                 results[tensor.name] = GpuArray(
-                    given[tensor.name].address, tensor, shape, outside[tensor.name], device.copy_out, device.ordinal
+                    given[state].address, tensor, shape, outside[state], device.copy_out, device.ordinal
                 )
                 continue
+            if state is not None:
+                continue  # given on the host, where it comes back
             buffer, lent = device.lend(tensor.name, math.prod(shape), numpy_dtype(tensor.type.dtype).itemsize)
             given[tensor.name] = buffer
             results[tensor.name] = GpuArray(buffer.address, tensor, shape, lent, device.copy_out, device.ordinal)
         device.wait_for_all()  # what other libraries still do to the inputs, and to results that they have let go of
         program.run(given)
-        return results
+        here = [t for t in self._told(arrays) if t.name not in results]
+        return {**results, **program.outputs(here, given)} if here else results

@@ -49,6 +49,7 @@ class Program:
         self.ops: list[dict[str, Any]] = []
         self.made: dict[str, Term] = {}  # what each op of this program gives, by name
         self.taken = set(taken)
+        self.updates: dict[str, str] = {}  # outputs that are what an input becomes
 
     def fresh(self, name: str) -> str:
         """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""

@@ -11,17 +11,18 @@ from .program import Program
 def show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
     """The front-end JSON of a program, with what its outputs need: a tensor and an op per line."""
     needed = set(outputs)
-    entries = []
+    kept = []
     for entry in reversed(program.ops):
         if needed & set(entry["outputs"]):
             needed.update(n for n in entry["inputs"] if isinstance(n, str))
-            entries.append(entry)
+            kept.append(entry)
     needed.update(inputs)
     tensors = [f"    {json_line(t)}: {json_line(entry)}" for t, entry in program.tensors.items() if t in needed]
-    ops = [f"    {json_line(_ordered(entry))}" for entry in reversed(entries)]
+    ops = [f"    {json_line(_ordered(entry))}" for entry in reversed(kept)]
+    told = {t: {"tensor": t, **({"updates": program.updates[t]} if t in program.updates else {})} for t in outputs}
     lists = [
-        f"    {json_line(side)}: [{', '.join(json_line({'tensor': t}) for t in names)}]"
-        for side, names in (("inputs", inputs), ("outputs", outputs))
+        f"    {json_line(side)}: [{', '.join(map(json_line, entries))}]"
+        for side, entries in (("inputs", [{"tensor": t} for t in inputs]), ("outputs", list(told.values())))
     ]
     ranges = {r.symbol: [r.low, r.high] for r in program.builder.limits.ranges()}
     parts = [f'  "name": {json_line(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]

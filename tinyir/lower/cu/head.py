@@ -3,7 +3,7 @@ thread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
@@ -62,10 +62,13 @@ def bounds_of(kernel: Kernel) -> str:
     return f"__launch_bounds__({threads}, {ctas})"
 
 
-def parameter_of(tensor: Tensor, name: str, is_output: bool) -> str:
-    """A tensor's parameter. One that shares its memory with another (alias) is not `__restrict__`."""
-    alone = "" if tensor.attr("alias") is not None else "__restrict__ "
-    return f"{'' if is_output else 'const '}{memory_type(tensor.type.dtype)} *{alone}{name}"
+def parameters_of(tensors: Mapping[str, Tensor], outputs: Collection[str]) -> Iterator[str]:
+    """The parameter of each tensor, by its name in C. Those that share their memory, an alias and the tensor that it is
+    one of, are not `__restrict__`."""
+    shared = {tensor.attr("alias") for tensor in tensors.values()}
+    for name, tensor in tensors.items():
+        alone = "" if tensor.attr("alias") is not None or tensor.name in shared else "__restrict__ "
+        yield f"{'' if tensor.name in outputs else 'const '}{memory_type(tensor.type.dtype)} *{alone}{name}"
 
 
 def ranges_of(kernel: Kernel, model: Model) -> dict[str, Interval]:

@@ -30,7 +30,7 @@ from .head import (
     SPECIAL,
     bounds_of,
     comment_of,
-    parameter_of,
+    parameters_of,
     plan_of,
     ranges_of,
     sizes_by_axis,
@@ -136,7 +136,8 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         tensors = tuple(t for t in self.tensors if t in self.used_tensors)
         symbols = tuple(s for s in self.model.symbols() if s in self.used_symbols)
         maps = tuple(m for name, m in self.maps.items() if name == m.name in self.used_maps)
-        parameters = [parameter_of(self.tensors[t], self.names.of("tensor", t), t in self.outputs) for t in tensors]
+        named = {self.names.of("tensor", t): self.tensors[t] for t in tensors}
+        parameters = [*parameters_of(named, self.outputs)]
         parameters += [f"const __grid_constant__ tensor_map {self.names.of('map', m.name)}" for m in maps] + [
             f"int {self.names.of('symbol', s)}" for s in symbols
         ]

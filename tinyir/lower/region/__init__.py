@@ -4,15 +4,17 @@ and 7)."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
+from ...ir.in_place import check_in_place
+from ...ir.model import Model
 from ...ir.tiny import MustFuse
 from ...ir.verify import check_must_fuse
 from ...kernels import can_hold, why_not_held
 from ...kit.diag import Diag, Refused
-from ...kit.records import dataclass, replace
+from ...kit.records import dataclass, field, replace
 from ...kit.work import span
 from . import graph as graphs
 from .distribute import distribute, rounding
@@ -24,12 +26,14 @@ from .lone_queries import give_rows, mark_lone_queries
 from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
 from .normalise import PASSES, why_several
-from .program import assemble
+from .program import assembled
 from .sink_values import sink_values
 from .stream import stream_rows
 from .turn_keys import turn_keys
 from .untangle import untangle
 from .verdicts import Needs, remarks_on, rewrites_on
+from .write_changed import write_changed
+from .write_in_place import Renewed, remarks_on_states
 
 # rewrites of the whole program, before it is cut: one of two equal values may be all that a fold folds
 GRAPH_PASSES = (
@@ -41,16 +45,22 @@ GRAPH_PASSES = (
 @dataclass(frozen=True, slots=True)
 class Cut:
     """How a program is cut: the clusters that become regions, with the verdict on each edge; which cluster is streamed
-    into which; what each rewrite of the program merged, by its name; the clusters of each kernel that was demanded."""
+    into which; what each rewrite of the program merged, by its name; the clusters of each kernel that was demanded; the
+    states that are not written in place, with the reason."""
 
     found: Partition
     streams: dict[int, int]
     merged: dict[str, tuple[tuple[str, str], ...]]
     demanded: tuple[frozenset[int], ...] = ()
+    copied: dict[str, str] = field(default_factory=dict)
 
     def program(self) -> region.Program:
         """The program of the regions, before any rewrite of them."""
-        return assemble(self.found.graph, self.found, self.streams, self.demanded)
+        return self.assembled()[0]
+
+    def assembled(self) -> tuple[region.Program, Renewed]:
+        """The same, and which states it writes in place."""
+        return assembled(self.found.graph, self.found, self.streams, self.demanded, self.copied)
 
 
 def lower(module: poly.Module, is_distributed: bool = False, must_fuse: tuple[MustFuse, ...] = ()) -> region.Module:
@@ -70,10 +80,12 @@ def _settled(
     not streamed. What must share a kernel is joined first where the cut would have it apart otherwise."""
     module = demanding(module, must_fuse)
     apart: dict[str, str] = {}
+    copied: dict[str, str] = {}
+    alone: set[str] = set()  # states whose new value is computed for them alone
     first: tuple[Demand, ...] = ()
     while True:
         with span("cut"):
-            made, demands, refused = _cut(module, apart, first)
+            made, demands, refused = _cut(module, apart, first, copied, alone)
         kernels = {demand: kernel_of(demand, made.found, made.streams) for demand in demands}
         loose = [demand for demand, kernel in kernels.items() if kernel is None]
         if new := [demand for demand in loose if demand not in first]:
@@ -82,17 +94,34 @@ def _settled(
         if loose:
             needs = Needs(module, made.merged)
             raise Refused([refusal_of(demand, made.found, made.streams, refused, apart, needs) for demand in loose])
-        made = replace(made, demanded=tuple(kernel for kernel in kernels.values() if kernel is not None))
-        program = made.program()
+        demanded = tuple(kernel for kernel in kernels.values() if kernel is not None)
+        made = replace(made, demanded=demanded, copied=copied)
+        program, renewed = made.assembled()
+        if made.found.graph.parts and (new := {s: w for s, w in renewed.copied.items() if s not in copied}):
+            copied |= new  # and not in rows
+            continue
         for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
             with span(name):
                 program = replace(program, regions=tuple(map(rewrite, program.regions)))
         program = give_rows(program)
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
-        if not whole:
-            must_be_held(program)
-            return made, turn_keys(program)
-        apart |= whole
+        if whole:
+            apart |= whole
+            continue
+        program = turn_keys(program)
+        if read_elsewhere := _read_elsewhere(module.index.tiny.model, program):
+            copied |= {state: why for state, why in read_elsewhere.items() if state in alone}
+            alone |= read_elsewhere.keys()
+            continue
+        must_be_held(program)
+        return made, program
+
+
+def _read_elsewhere(model: Model, program: region.Program) -> dict[str, str]:
+    """The states that a region writes in place and may not, with the reason."""
+    module = region.Module(model, program)
+    faults = [d for one in program.regions for d in check_in_place(module, one)]
+    return {d.facts["state"]: d.facts["fault"] for d in faults}
 
 
 def demanding(module: poly.Module, must_fuse: tuple[MustFuse, ...]) -> poly.Module:
@@ -148,7 +177,9 @@ def verdicts(module: poly.Module, is_distributed: bool = False, must_fuse: tuple
     and folds that became one (R3403, R3461), and on each rewrite of a region that did something (R3462 to R3466)."""
     made, _ = _settled(module, is_distributed, must_fuse)
     said = remarks_on(made.found, made.merged, module)
-    for one in made.program().regions:
+    program, renewed = made.assembled()
+    said += remarks_on_states(module.index.tiny.model, program, renewed)
+    for one in program.regions:
         for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
             before, one = one, rewrite(one)
             said += rewrites_on(name, before, one)
@@ -160,19 +191,25 @@ def cut(
 ) -> tuple[Partition, dict[int, int], dict[str, tuple[tuple[str, str], ...]]]:
     """The clusters that become regions, with the verdict on each edge; which cluster is streamed into which; what each
     rewrite of the program merged, by its name. What is `apart` is not streamed."""
-    made, _, _ = _cut(module, apart or {}, ())
+    made, _, _ = _cut(module, apart or {}, (), {}, ())
     return made.found, made.streams, made.merged
 
 
 def _cut(
-    module: poly.Module, apart: Mapping[str, str], first: tuple[Demand, ...]
+    module: poly.Module,
+    apart: Mapping[str, str],
+    first: tuple[Demand, ...],
+    copied: Mapping[str, str],
+    alone: Collection[str],
 ) -> tuple[Cut, tuple[Demand, ...], dict[tuple[str, str], Verdict]]:
-    """The cut with the demands that are joined `first`; all that is demanded, and the verdicts on the joins for its
+    """The cut with the demands that are joined `first`, and without rows of the states that are `copied`; all that is
+    demanded, and the verdicts on the joins for its
     sake that are not legal."""
     graph = mark_lone_queries(graphs.build(module))
     merged = {}
     for rewrite in GRAPH_PASSES:
         graph, merged[rewrite.__name__] = rewrite(graph)
+    graph = write_changed(graph, graph.program.model.states().keys() - copied.keys(), alone)
     found = Partition(graph)
     refused = join_demanded(found, first)
     found.run()

@@ -82,13 +82,16 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the
-    model that a value is, `users` the nodes that read it, `values` every value of the program by name."""
+    model that a value is, `users` the nodes that read it, `values` every value of the program by name. `parts` are
+    nodes that compute some rows of a state's new value, each with that value, which is not a node and is in the state's
+    memory, and where they begin in it."""
 
     module: poly.Module
     nodes: dict[str, Node]
     types: dict[str, TensorType]
     leaves: dict[str, tiny.Value]
     results: dict[str, tuple[str, ...]]
+    parts: dict[str, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     users: dict[str, tuple[str, ...]] = field(init=False)
     values: dict[str, tiny.Value] = field(init=False)
 

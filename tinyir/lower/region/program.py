@@ -2,7 +2,7 @@
 
 A value that crosses a border is in an output of the model when it is one, else in a buffer of its name. A reshape
 that is not affine is the same memory in another shape; of a col_major tensor, it is that of a copy in rows. A state is
-written at the end, by a copy, when all that reads its old value is done.
+written in place (`write_in_place`), or at the end, by a copy, when all that reads its old value is done.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .cluster import Cluster
 from .fuse import Partition
 from .graph import Graph
 from .write import Writer, free_axes
+from .write_in_place import Renewed, written_in_place
 
 KEPT = ("alignment",)
 
@@ -27,14 +28,15 @@ KEPT = ("alignment",)
 class Memory:
     """Where each value that crosses a border is."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: Graph, in_place: Mapping[str, str]):
         self.graph = graph
+        self.in_place = in_place  # states and their new values
         self.model = graph.program.model
         self.buffers: dict[str, Tensor] = {}
         self.constants: dict[str, str] = {}
         self.copies: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []  # of states
-        self.states = {t.name for t in self.model.inputs} & {t.name for t in self.model.outputs}
+        self.state_of = {output: state for state, output in self.model.states().items()}
         signature = {t.name: t for t in (*self.model.outputs, *self.model.inputs)}
         self.exchanged = {name: t for name, t in signature.items() if is_exchanged(t)}
         self.known = {name: _tensor(t) for name, t in signature.items()}
@@ -48,8 +50,13 @@ class Memory:
 
     def _outputs_of(self, name: str, is_deferred: bool) -> tuple[str, ...]:
         """The outputs that a value is, or a buffer."""
-        outputs = tuple(o for o in self.graph.results_of(name) if o not in self.states)
-        states = [o for o in self.graph.results_of(name) if o in self.states]
+        outputs = tuple(o for o in self.graph.results_of(name) if o not in self.state_of)
+        states = [self.state_of[o] for o in self.graph.results_of(name) if o in self.state_of]
+        here = [state for state in states if self.in_place.get(state) == name]
+        states = [state for state in states if state not in here]
+        if name in self.graph.parts:
+            return self._rows(name, outputs, here[0], states)
+        outputs += tuple(self._renewed(name, state) for state in here)  # last: what is yielded before reads the old one
         if not outputs:
             attrs = {"materialize": "deferred"} if is_deferred else {}
             exchanged = next((s for s in states if s in self.exchanged), None)
@@ -57,6 +64,18 @@ class Memory:
         self.place[name] = outputs[0]
         self.writes += [(outputs[0], state) for state in states]
         return outputs
+
+    def _rows(self, name: str, others: tuple[str, ...], state: str, states: list[str]) -> tuple[str, ...]:
+        """The memory of a state of which a value is some rows. Others that are to have all of it are copies."""
+        value, _ = self.graph.parts[name]
+        home = self.place[name] = self.place[value] = self._renewed(value, state)
+        self.copies += [(home, output) for output in others]
+        self.writes += [(home, other) for other in states]
+        return (home,)
+
+    def _renewed(self, name: str, state: str) -> str:
+        """The memory of a state under the name of its new value."""
+        return self._kept_as(state, alias=state) if state in self.exchanged else self.buffer(name, alias=state)
 
     def buffer(self, of: str, **attrs: object) -> str:
         """A new buffer of a value's type; its name is the value's, or near it when that is taken."""
@@ -99,9 +118,13 @@ class Memory:
 
     def copy(self, source: str, target: str) -> None:
         """Copy one memory to an output when all regions are done. States are written last, and what a state's new value
-        takes from an input, itself perhaps, is kept in a buffer until then: the input may be a state too."""
-        if target not in self.states:
+        takes from an input, itself perhaps, is kept in a buffer until then: the input may be a state too. One that is
+        not changed is not written."""
+        if target not in self.state_of:
             self.copies.append((source, target))
+            return
+        target = self.state_of[target]
+        if source == target:
             return
         if self._is_input(source):
             kept = self._kept_as(target) if target in self.exchanged else self.buffer(target)
@@ -110,9 +133,13 @@ class Memory:
         self.writes.append((source, target))
 
     def _is_input(self, name: str) -> bool:
+        return self.model.input(self.owner_of(name)) is not None
+
+    def owner_of(self, name: str) -> str:
+        """The tensor in whose memory one is."""
         while name in self.buffers and self.buffers[name].attr("alias") is not None:
             name = self.buffers[name].attr("alias")
-        return self.model.input(name) is not None
+        return name
 
     def tensor_of(self, name: str) -> Tensor:
         """The memory of a value, input, output or constant."""
@@ -130,13 +157,27 @@ def _tensor(declared: Declared) -> Tensor:
 def assemble(
     graph: Graph, found: Partition, streams: Mapping[int, int], demanded: Collection[frozenset[int]] = ()
 ) -> Program:
-    """The program of the clusters. `streams` gives the cluster that must follow another at once, `demanded` the
-    clusters that must share a kernel."""
-    memory = Memory(graph)
+    """The program of `assembled`."""
+    return assembled(graph, found, streams, demanded)[0]
+
+
+def assembled(
+    graph: Graph,
+    found: Partition,
+    streams: Mapping[int, int],
+    demanded: Collection[frozenset[int]] = (),
+    copied: Mapping[str, str] | None = None,
+) -> tuple[Program, Renewed]:
+    """The program of the clusters, and which states it writes in place. `streams` gives the cluster that must follow
+    another at once, `demanded` the clusters that must share a kernel, `copied` the states that are not written in
+    place, with the reason."""
+    needs = {c.number: _needs(c, found) for c in found.in_order()}
+    renewed = written_in_place(graph, found, streams, demanded, needs, copied or {})
+    memory = Memory(graph, renewed.values)
     regions: list[Region] = []
     name_of: dict[int, str] = {}
     taken: set[str] = set()
-    for cluster in _ordered(found, streams):
+    for cluster in _ordered(found, streams, renewed.waits):
         names = list(cluster.computed())
         if graph.nodes[names[0]].kind == "reshape":
             copied = memory.reshape(names[0])
@@ -145,7 +186,8 @@ def assemble(
             continue
         escaping = cluster.escaping(graph)
         outputs = memory.outputs_of(escaping, cluster.number in streams)
-        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order)
+        corners = {name: corner for name, (_, corner) in graph.parts.items()}
+        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order, corners)
         name_of[cluster.number] = _fitting(_name_of(cluster, escaping, graph, taken), taken)
         regions.append(writer.region(name_of[cluster.number]))
     kernels = [tuple(name for number, name in name_of.items() if number in kernel) for kernel in demanded]
@@ -154,17 +196,22 @@ def assemble(
     for result in graph.program.results:
         if graph.program.model.input(result.value) is not None:
             memory.copy(result.value, result.output)
-    regions += [
-        _copy(memory, source, target, _fitting(target, taken)) for source, target in (*memory.copies, *memory.writes)
-    ]
-    return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions))
+    homes = {memory.place.get(value) for value in renewed.values.values()}
+    old = [
+        copy for copy in memory.copies if memory.owner_of(copy[0]) in renewed.values and copy[0] not in homes
+    ]  # of states written in place
+    late = [copy for copy in (*memory.copies, *memory.writes) if copy not in old]
+    first, last = ([_copy(memory, a, b, _fitting(b, taken)) for a, b in copies] for copies in (old, late))
+    regions = [*first, *regions, *last]
+    return Program(graph.program.model.name, tuple(memory.buffers.values()), tuple(regions)), renewed
 
 
-def _ordered(found: Partition, streams: Mapping[int, int]) -> list[Cluster]:
-    """The clusters, each after those whose values it reads, else in the program's order."""
+def _ordered(found: Partition, streams: Mapping[int, int], waits: Mapping[int, set[int]]) -> list[Cluster]:
+    """The clusters, each after those whose values it reads and those that it waits for, else in the program's
+    order."""
     place: dict[int, int] = {}
     waiting = [c.in_order(found.order) for c in found.in_order()]
-    needs = {c.number: _needs(c, found) for c in waiting}
+    needs = {c.number: _needs(c, found) | waits.get(c.number, set()) for c in waiting}
     for first, second in streams.items():
         needs[first] |= needs[second] - {first}
     done: list[Cluster] = []
@@ -230,4 +277,4 @@ def _copy(memory: Memory, source: str, target: str, name: str) -> Region:
     return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, read),))
 
 
-__all__ = ["Memory", "assemble"]
+__all__ = ["Memory", "assemble", "assembled"]

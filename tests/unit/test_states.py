@@ -1,0 +1,479 @@
+"""States: inputs whose new value is an output. Which are written in place and which are copied, that every stage
+gives what the ops say, and how much is written."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyir
+from tinyir import front
+from tinyir.ir import region, tiny
+from tinyir.ir.in_place import check_in_place, owner_of
+from tinyir.kit.diag import Refused
+from tinyir.lower import lower_to
+from tinyir.lower import region as to_region
+from tinyir.runtime.arrays import random_arrays
+
+from .stages import Stages, needs_host_compiler
+
+HEAD = "tinyir 1.0 tiny\n\nmodel m\n"
+
+
+def text_of(signature: str, body: str, sizes: str = "M=6, N=5") -> str:
+    """Tiny text; `s : fp32[M]` in a signature is an input and an output."""
+    used = ", ".join(part for part in sizes.split(", ") if f"{part[0]}" in signature.replace("fp", ""))
+    return f"{HEAD}{signature}\nshapes default {{{used}}}\n\n{body}\n"
+
+
+def vector(*outputs: str, more: str = "") -> str:
+    lines = ["  in  x : fp32[M]", "  in  s : fp32[M] {role=state, mutability=mutable}", *more.splitlines()]
+    return "\n".join([*lines, *(f"  out {o} : fp32[M]" for o in outputs)])
+
+
+T = "  in  t : fp32[M] {role=state, mutability=mutable}"
+HALF = "%h = CONST() {value=0.5} : fp32[M]\n%a = MUL(s, %h) : fp32[M]\n%new = ADD(%a, x) : fp32[M]\n"
+SQUARE = "  in  x : fp32[M, N]\n  in  s : fp32[M, N] {role=state, mutability=mutable}\n  out s : fp32[M, N]\n"
+# the program, and what is said of each state: `in place`, `copied` or `unchanged`
+PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
+    "a mean": (
+        text_of(vector("s", "y"), f"{HALF}%y = SUB(x, %new) : fp32[M]\noutputs: s=%new, y=%y"),
+        {"s": "in place"},
+    ),
+    "another name": (
+        text_of(vector("y").replace("out y : fp32[M]", "out y : fp32[M] {updates=s}"), f"{HALF}outputs: y=%new"),
+        {"s": "in place"},
+    ),
+    "the old value beside the new": (
+        text_of(vector("s", "y"), f"{HALF}%y = MUL(s, %new) : fp32[M]\noutputs: s=%new, y=%y"),
+        {"s": "in place"},
+    ),
+    "the old value is an output": (text_of(vector("s", "old"), f"{HALF}outputs: s=%new, old=s"), {"s": "in place"}),
+    "the new value is an output twice": (
+        text_of(vector("s", "y"), f"{HALF}outputs: s=%new, y=%new"),
+        {"s": "in place"},
+    ),
+    "nothing new": (text_of(vector("s", "y"), "%y = ADD(s, x) : fp32[M]\noutputs: s, y=%y"), {"s": "unchanged"}),
+    "an input": (text_of(vector("s"), "outputs: s=x"), {"s": "copied"}),
+    "they change places": (
+        text_of(vector("s", "t", more=T), "%y = NEG(x) : fp32[M]\noutputs: s=t, t=s"),
+        {"s": "copied", "t": "copied"},
+    ),
+    "turned around": (
+        text_of(vector("s"), "%f = FLIP(s) {axes=[0]} : fp32[M]\n%new = ADD(%f, x) : fp32[M]\noutputs: s=%new"),
+        {"s": "copied"},
+    ),
+    "over its sum": (
+        text_of(
+            vector("s"),
+            "%z = REDUCE(s) {op=SUM, axes=[0], dtype=fp32} : fp32[]\n%b = EXPAND(%z) : fp32[M]\n"
+            "%new = ADD(s, %b) : fp32[M]\noutputs: s=%new",
+        ),
+        {"s": "copied"},
+    ),
+    "read by a sum": (
+        text_of(
+            vector("s") + "\n  out z : fp32[]",
+            f"%z = REDUCE(s) {{op=SUM, axes=[0], dtype=fp32}} : fp32[]\n{HALF}outputs: s=%new, z=%z",
+        ),
+        {"s": "in place"},
+    ),
+    "a sum of the new and the old": (
+        text_of(
+            vector("s", "y"),
+            f"{HALF}%z = REDUCE(%new) {{op=SUM, axes=[0], dtype=fp32}} : fp32[]\n%b = EXPAND(%z) : fp32[M]\n"
+            "%f = FLIP(s) {axes=[0]} : fp32[M]\n%y = ADD(%f, %b) : fp32[M]\noutputs: s=%new, y=%y",
+        ),
+        {"s": "copied"},
+    ),
+    "each of the other": (
+        text_of(
+            vector("s", "t", more=T),
+            "%a = ADD(t, x) : fp32[M]\n%b = MUL(s, x) : fp32[M]\noutputs: s=%a, t=%b",
+        ),
+        {"s": "copied", "t": "in place"},
+    ),
+    "products": (
+        text_of(
+            SQUARE + "  in  w : fp32[N, N]",
+            "%a = RESHAPE(x) : fp32[M, 1, N]\n%b = EXPAND(%a) : fp32[M, N, N]\n%c = PERMUTE(w) {perm=[1, 0]} : "
+            "fp32[N, N]\n"
+            "%d = RESHAPE(%c) : fp32[1, N, N]\n%e = EXPAND(%d) : fp32[M, N, N]\n%m = MUL(%b, %e) : fp32[M, N, N]\n"
+            "%p = REDUCE(%m) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]\n%new = ADD(%p, s) : fp32[M, N]\n"
+            "outputs: s=%new",
+        ),
+        {"s": "in place"},
+    ),
+    "a product of the state": (
+        text_of(
+            SQUARE + "  in  w : fp32[N, N]",
+            "%a = RESHAPE(s) : fp32[M, 1, N]\n%b = EXPAND(%a) : fp32[M, N, N]\n%d = RESHAPE(w) : fp32[1, N, N]\n"
+            "%e = EXPAND(%d) : fp32[M, N, N]\n%m = MUL(%b, %e) : fp32[M, N, N]\n"
+            "%p = REDUCE(%m) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]\n%new = ADD(%p, x) : fp32[M, N]\n"
+            "outputs: s=%new",
+        ),
+        {"s": "copied"},
+    ),
+    "in columns": (
+        text_of(
+            SQUARE.replace("mutable}", "mutable, layout=col_major}").replace(
+                "out s : fp32[M, N]", "out s : fp32[M, N] {layout=col_major}"
+            ),
+            "%new = ADD(s, x) : fp32[M, N]\noutputs: s=%new",
+        ),
+        {"s": "in place"},
+    ),
+    "turned over": (
+        text_of(
+            SQUARE.replace("N", "M"),
+            "%f = PERMUTE(s) {perm=[1, 0]} : fp32[M, M]\n%new = ADD(%f, x) : fp32[M, M]\noutputs: s=%new",
+        ),
+        {"s": "copied"},
+    ),
+    "one for all rows": (
+        text_of(
+            "  in  x : fp32[M, N]\n  in  s : fp32[N] {role=state, mutability=mutable}\n  out s : fp32[N]\n  out "
+            "y : fp32[M, N]",
+            "%z = REDUCE(x) {op=SUM, axes=[0], dtype=fp32} : fp32[N]\n%new = ADD(s, %z) : fp32[N]\n"
+            "%b = EXPAND(%new) : fp32[M, N]\n%y = ADD(x, %b) : fp32[M, N]\noutputs: s=%new, y=%y",
+        ),
+        {"s": "copied"},
+    ),
+    "a count": (
+        text_of(
+            "  in  x : fp32[M]\n  in  n : i64[] {role=state, mutability=mutable}\n  out n : i64[]\n  out y : fp32[M]",
+            "%one = CONST() {value=1} : i64[]\n%new = ADD(n, %one) : i64[]\n%c = CAST(%new) : fp32[]\n"
+            "%b = EXPAND(%c) : fp32[M]\n%y = MUL(x, %b) : fp32[M]\noutputs: n=%new, y=%y",
+        ),
+        {"n": "in place"},
+    ),
+    "seen flat": (
+        text_of(
+            "  in  x : fp32[M*N]\n  in  s : fp32[M, N] {role=state, mutability=mutable}\n  out s : fp32[M, N]\n  "
+            "out y : fp32[M*N]",
+            "%f = RESHAPE(s) : fp32[M*N]\n%y = ADD(%f, x) : fp32[M*N]\n%new = NEG(s) : fp32[M, N]\noutputs: "
+            "s=%new, y=%y",
+        ),
+        {"s": "in place"},
+    ),
+}
+CODES = {"R3406": "in place", "R3407": "copied", "R3408": "unchanged"}
+
+
+def said_of(text: str) -> dict[str, str]:
+    """What the region stage says of each state."""
+    module = lower_to("poly", lower_to("index", tiny.parse(text), "sm90"), "sm90")
+    return {d.facts["state"]: CODES[d.code] for d in to_region.verdicts(module) if d.code in CODES}
+
+
+def numbers_for(text: str, **sizes: int) -> dict[str, np.ndarray]:
+    model = tiny.parse(text).model
+    known = {"M": 6, "N": 5, "L": 9, "S": 2, "P": 4} | sizes
+    return random_arrays(model, {s: known[s] for s in model.symbols()}, 3)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_stage_gives_what_the_ops_say(name: str) -> None:
+    text, wanted = PROGRAMS[name]
+    assert said_of(text) == wanted
+    stages, arrays = Stages(text), numbers_for(text)
+    kept = {n: a.copy() for n, a in arrays.items()}
+    found = dict(stages.outputs(arrays))
+    assert all(np.array_equal(arrays[n], kept[n]) for n in kept)  # the caller's arrays stay
+    for stage, outputs in found.items():
+        for n, array in found["tiny"].items():
+            np.testing.assert_allclose(outputs[n], array, rtol=1e-6, atol=1e-6, err_msg=f"{n} at {stage}")
+    in_place = {s for s, how in wanted.items() if how == "in place"}
+    aliases = {b.attr("alias") for b in stages.region.program.buffers}
+    assert in_place <= aliases
+    for state in wanted.keys() - in_place:  # written by a copy of its own, or not at all
+        writers = [r for r in stages.region.program.regions if state in {t.name for t in r.outputs}]
+        assert len(writers) == (wanted[state] == "copied")
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_kernels_do_too(name: str) -> None:
+    text, _ = PROGRAMS[name]
+    stages, arrays = Stages(text), numbers_for(text, M=37, N=19)
+    found = dict(stages.outputs(arrays, True))
+    for n, array in found["tiny"].items():
+        np.testing.assert_allclose(found["sim"][n], array, rtol=1e-5, atol=1e-5, err_msg=n)
+
+
+# --- rows of a cache
+
+CACHE = """tinyir 1.0 tiny
+
+model m
+  in  past : fp32[2, L, 4] {role=state, mutability=mutable}
+  in  k : fp32[2, S, 4]
+  in  q : fp32[2, P + S]
+  out present : fp32[2, L, 4] {updates=past}
+  out y : fp32[2, P + S, 4]
+  sym L in 64..1048576
+  sym S in 1..8
+  sym P in 0..56
+shapes default {L=64, S=1, P=9}
+
+  %old = SHRINK(past) {lo=[0, 0, 0], hi=[2, P, 4]} : fp32[2, P, 4]
+  %a = PAD(%old) {pad=[[0, 0], [0, S], [0, 0]]} : fp32[2, P + S, 4]
+  %b = PAD(k) {pad=[[0, 0], [P, 0], [0, 0]]} : fp32[2, P + S, 4]
+  %i = IOTA() {axis=1} : i64[2, P + S, 4]
+  %n = CONST() {value=P} : i64[2, P + S, 4]
+  %c = CMPLT(%i, %n) : bool[2, P + S, 4]
+  %now = WHERE(%c, %a, %b) : fp32[2, P + S, 4]
+  %rest = SHRINK(past) {lo=[0, P + S, 0], hi=[2, L, 4]} : fp32[2, L - P - S, 4]
+  %d = PAD(%now) {pad=[[0, 0], [0, L - P - S], [0, 0]]} : fp32[2, L, 4]
+  %e = PAD(%rest) {pad=[[0, 0], [P + S, 0], [0, 0]]} : fp32[2, L, 4]
+  %j = IOTA() {axis=1} : i64[2, L, 4]
+  %m = CONST() {value=P + S} : i64[2, L, 4]
+  %f = CMPLT(%j, %m) : bool[2, L, 4]
+  %new = WHERE(%f, %d, %e) : fp32[2, L, 4]
+  %qr = RESHAPE(q) : fp32[2, P + S, 1]
+  %qb = EXPAND(%qr) : fp32[2, P + S, 4]
+  %y = MUL(%now, %qb) : fp32[2, P + S, 4]
+
+outputs: present=%new, y=%y
+"""
+PUT = """tinyir 1.0 tiny
+
+model m
+  in  cache : fp32[2, L, 4] {role=state, mutability=mutable}
+  in  at : i64[S]
+  in  k : fp32[2, S, 4]
+  out cache : fp32[2, L, 4]
+  out y : fp32[2, L]
+shapes default {L=64, S=1}
+
+  %new = SCATTER(cache, at, k) {axis=1, op=UPDATE} : fp32[2, L, 4]
+  %y = REDUCE(%new) {op=SUM, axes=[2], dtype=fp32} : fp32[2, L]
+
+outputs: cache=%new, y=%y
+"""
+TURNED = PUT.replace(
+    "  %new = SCATTER(cache, at, k) {axis=1, op=UPDATE} : fp32[2, L, 4]\n",
+    "  %ct = PERMUTE(cache) {perm=[1, 0, 2]} : fp32[L, 2, 4]\n  %kt = PERMUTE(k) {perm=[1, 0, 2]} : fp32[S, 2, 4]\n"
+    "  %st = SCATTER(%ct, at, %kt) {axis=0, op=UPDATE} : fp32[L, 2, 4]\n"
+    "  %new = PERMUTE(%st) {perm=[1, 0, 2]} : fp32[2, L, 4]\n",
+)
+
+
+def threads_that_write(text: str, state: str, **sizes: int) -> int:
+    """The threads of all launches whose region writes the memory of a state."""
+    module = tiny.parse(text)
+    for stage in ("index", "poly", "region", "plan", "gpu", "cu"):
+        module = lower_to(stage, module, "sm90")
+    writers = {
+        r.name for r in module.region.program.regions for t in r.outputs if owner_of(module.region, t.name) == state
+    }
+    launches = [launch for launch in module.launches if writers & {*launch.regions}]
+    assert launches
+    return sum(math.prod(launch.grid_at(sizes)) * math.prod(launch.block) for launch in launches)
+
+
+@pytest.mark.parametrize(("text", "state"), [(CACHE, "past"), (PUT, "cache"), (TURNED, "cache")])
+def test_what_is_written_of_a_cache_does_not_depend_on_its_room(text: str, state: str) -> None:
+    few, many = (threads_that_write(text, state, L=room, S=1, P=9) for room in (64, 1 << 20))
+    assert few == many <= 256
+
+
+def test_rows_at_a_symbolic_place_are_all_that_is_computed() -> None:
+    made = Stages(CACHE).region
+    (writer,) = (r for r in made.program.regions for t in r.outputs if t.attr("alias") == "past")
+    assert [str(a.size) for a in writer.iters] == ["2", "S", "4"]
+    (item,) = writer.yields
+    assert [str(e) for e in item.index] == ["i0", "P + i1", "i2"] and {t.name for t in writer.inputs} == {"k"}
+    assert not {t.name for t in made.program.buffers if str(t.type.shape[1]) == "L"} - {item.output}
+    assert [r.name for r in made.program.regions][-1] == writer.name  # when all that reads the old rows is done
+
+
+@pytest.mark.parametrize("text", [CACHE, PUT, TURNED])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rows_of_a_cache_at_every_stage(text: str, rows: int) -> None:
+    arrays = numbers_for(text, L=64, S=rows, P=9)
+    if "at" in arrays:
+        arrays["at"] = np.array([5, -1, 5][:rows])  # from the end, and twice: the last stays
+    found = dict(Stages(text).outputs(arrays))
+    for stage, outputs in found.items():
+        for name, array in found["tiny"].items():
+            np.testing.assert_allclose(outputs[name], array, rtol=1e-6, err_msg=f"{name} at {stage}")
+    changed = [n for n in found["tiny"] if n != "y"][0]
+    kept = arrays.get("past", arrays.get("cache"))
+    wanted = kept.copy()
+    for n in range(rows):
+        wanted[:, arrays["at"][n] if "at" in arrays else 9 + n] = arrays["k"][:, n]
+    np.testing.assert_array_equal(found["tiny"][changed], wanted)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("text", [CACHE, PUT, TURNED])
+def test_the_kernels_write_rows_of_a_cache(text: str) -> None:
+    stages = Stages(text)
+    for rows in (1, 5):
+        arrays = numbers_for(text, L=64, S=rows, P=7)
+        if "at" in arrays:
+            arrays["at"] = np.array([63, 63, 200, -3, 0][:rows])
+        found = dict(stages.outputs(arrays, True))
+        for name, array in found["tiny"].items():
+            np.testing.assert_allclose(found["sim"][name], array, rtol=1e-6, err_msg=name)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "codes"),
+    [
+        ("fp32[M]", "fp32[M]", []),
+        ("fp32[M]", "fp16[M]", ["E1315"]),
+        ("fp32[M]", "fp32[M + 1]", ["E1315"]),
+        ("fp32[M] {role=param}", "fp32[M]", ["E1316"]),
+        ("fp32[M] {storage=const_pool}", "fp32[M]", ["E1316"]),
+        ("fp32[M] {mutability=immutable}", "fp32[M]", ["E1316"]),
+        ("fp32[M] {updates=s}", "fp32[M]", ["E1316"]),
+        ("fp32[M]", "fp32[M] {updates=t}", ["E1316"]),
+        ("fp32[M] {mutability=mutable}", "fp32[M]", []),
+    ],
+)
+def test_contradictions_of_a_signature(given: str, written: str, codes: list[str]) -> None:
+    text = f"{HEAD}  in  s : {given}\n  out y : {written}\n".replace(
+        "out y", "out y" if "updates=t" in written else "out s"
+    )
+    module = tiny.parse(f"{text}\noutputs: {'y' if 'updates=t' in written else 's'}=s\n")
+    from tinyir.ir.model import check_model
+
+    assert [d.code for d in check_model(module.model)] == codes
+
+
+def test_two_outputs_of_one_state_and_a_state_of_none() -> None:
+    text = f"{HEAD}  in  s : fp32[M]\n  in  t : fp32[M] {{mutability=mutable}}\n"
+    text += "  out s : fp32[M]\n  out y : fp32[M] {updates=s}\n"
+    said = tiny.check(tiny.parse(f"{text}\noutputs: s, y=t\n"))
+    assert [(d.code, d.at) for d in said if d.code in ("E1316", "W2105")] == [("E1316", "y"), ("W2105", "t")]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "code"),
+    [
+        ("add(s[i0], x[i0])", "add(s[i0 - i0], x[i0])", "E1428"),
+        ("add(s[i0], x[i0])", "reduce sum (k0: M) : fp32 { s[k0] }", "E1428"),
+        ("  yield new[i0] = add(s[i0], x[i0])", "  yield new[i0] = x[i0]\n  yield y[i0] = s[i0]", "E1428"),
+        ("yield y[i0] = s[i0]\n", "", None),
+    ],
+)
+def test_a_region_that_may_read_what_it_has_written_is_refused(right: str, wrong: str, code: str | None) -> None:
+    text = """tinyir 1.0 region
+
+model m
+  in  s : fp32[M]
+  in  x : fp32[M]
+  out s : fp32[M]
+  out y : fp32[M]
+
+program m
+  buffer new : fp32[M] {alias=s}
+
+region new
+  in  s : fp32[M]
+  in  x : fp32[M]
+  out y : fp32[M]
+  out new : fp32[M] {alias=s}
+  for i0: M
+  yield y[i0] = s[i0]
+  yield new[i0] = add(s[i0], x[i0])
+"""
+    good = region.parse(text)
+    assert region.check(good) == []
+    changed = text.replace("  yield y[i0] = s[i0]\n", "", 1) if "yield y" in wrong else text
+    module = region.parse(changed.replace(right, wrong, 1))
+    said = [d.code for one in module.program.regions for d in check_in_place(module, one)]
+    assert said == ([code] if code else [])
+
+
+# --- between calls
+
+MEAN = "graph<N=1> main(x: f32[N], s: f32[N]) -> (s: f32[N], y: f32[N]) { a = s * 0.5 + x return a, x - a }"
+DEVICES = ["cpu", pytest.param("sim", marks=needs_host_compiler)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_program_goes_on_from_its_last_call(device: Any, tmp_path: Path) -> None:
+    x, s = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    with tinyir.compile(MEAN, device=device, params={"s": s}) as program:
+        assert program.inputs == {"x": "fp32[N]"} and list(program.states) == ["s"]
+        for _ in range(3):
+            found = program(x)
+            s = s * 0.5 + x
+            assert list(found) == ["y"] and np.array_equal(found["y"], x - s)
+            np.testing.assert_array_equal(program.states["s"], s)
+        program.states["s"] = s = np.full(5, 8, np.float32)
+        program(x)
+        s = s * 0.5 + x
+        given = np.ones(5, np.float32)
+        found = program(x, s=given)  # set and told, and where the next call begins
+        s = given * 0.5 + x
+        assert np.array_equal(found["s"], s) and np.array_equal(given, np.ones(5))
+        program(x)
+        s = s * 0.5 + x
+        np.testing.assert_array_equal(program.states["s"], s)
+        program.save(tmp_path / "p")
+    with tinyir.load(tmp_path / "p", device=device) as program:
+        np.testing.assert_array_equal(program.states["s"], s)
+        program(x)
+        np.testing.assert_array_equal(program.states["s"], s * 0.5 + x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_states_of_other_sizes_and_dtypes(device: Any) -> None:
+    with tinyir.compile(MEAN, device=device) as program:
+        assert dict(program.states) == {} and "unset" in repr(program.states)
+        with pytest.raises(Refused, match="E1701"):
+            program(np.ones(3, np.float32))
+        with pytest.raises(Refused, match="E1702"):
+            program.states["s"] = np.ones(3)
+        with pytest.raises(KeyError):
+            program.states["x"] = np.ones(3, np.float32)
+        for size in (3, 7, 3):
+            program.states["s"] = np.zeros(size, np.float32)
+            program(np.ones(size, np.float32))
+            np.testing.assert_array_equal(program.states["s"], np.ones(size, np.float32))
+        with pytest.raises(Refused, match="E1703"):
+            program(np.ones(4, np.float32))
+
+
+JSON = {
+    "signature": {
+        "inputs": [{"tensor": "x"}, {"tensor": "past", "role": "state", "mutability": "mutable"}],
+        "outputs": [{"tensor": "present", "updates": "past"}],
+    },
+    "tensors": {n: {"dtype": "fp32", "shape": ["M"]} for n in ("x", "past", "present")},
+    "graph": [{"op": "Elementwise", "fn": "add", "inputs": ["x", "past"], "outputs": ["present"]}],
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_output_of_another_name(device: Any) -> None:
+    module = front.read(json.dumps(JSON))
+    assert "out present     : fp32[M] {updates=past}" in tiny.show(module)
+    one = np.ones(3, np.float32)
+    with tinyir.compile(JSON, device=device, params={"past": one}) as program:
+        for _ in range(2):
+            assert program(one) == {}
+        np.testing.assert_array_equal(program.states["past"], 3 * one)
+        np.testing.assert_array_equal(program(one, past=one)["present"], 2 * one)
+
+
+def test_front_end_json_that_contradicts_itself() -> None:
+    for word, value in (("mutability", "immutable"), ("role", "param")):
+        text = json.loads(json.dumps(JSON))
+        text["signature"]["inputs"][1] = {"tensor": "past", word: value}
+        with pytest.raises(Refused) as fault:
+            module = front.read(json.dumps(text))
+            raise Refused([d for d in tiny.check(module) if d.is_error] or [])
+        assert [d.code for d in fault.value.diags] == ["E1316"]
