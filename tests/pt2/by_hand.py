@@ -70,15 +70,27 @@ def model(
     outputs: Mapping[str, Type],
     values: Mapping[str, Type] | None = None,
     weights: Sequence[str] = (),
+    changes: Mapping[str, str] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """The JSON of a program. `weights` are the names of those inputs that are parameters."""
+    """The JSON of a program. `weights` are the names of those inputs that are parameters; `changes` gives buffers among
+    them, or inputs, with the value that they become (empty: what the nodes write there)."""
     types = {**inputs, **outputs, **(values or {})}
+    changes = changes or {}
     specs = [
-        {"parameter": {"arg": {"name": n}, "parameter_name": f"body.{n}"}}
-        if n in weights
-        else {"user_input": {"arg": tensor(n)}}
+        {"user_input": {"arg": tensor(n)}}
+        if n not in weights
+        else {"buffer": {"arg": {"name": n}, "buffer_name": f"body.{n}", "persistent": True}}
+        if n in changes
+        else {"parameter": {"arg": {"name": n}, "parameter_name": f"body.{n}"}}
         for n in inputs
+    ]
+    changed = [
+        {"buffer_mutation": {"arg": {"name": new}, "buffer_name": f"body.{n}"}}
+        if n in weights
+        else {"user_input_mutation": {"arg": {"name": new}, "user_input_name": n}}
+        for n, new in changes.items()
+        if new
     ]
     return {
         "graph_module": {
@@ -91,7 +103,7 @@ def model(
             },
             "signature": {
                 "input_specs": specs,
-                "output_specs": [{"user_output": {"arg": tensor(n)}} for n in outputs],
+                "output_specs": [*changed, *({"user_output": {"arg": tensor(n)}} for n in outputs)],
             },
         },
         "opset_version": {"aten": 10},

@@ -16,18 +16,19 @@ from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
-from ..ops.table import read_dim
 from ..program.names import bare
 from ..program.program import Program
 from ..program.terms import MAX_KNOWN, Term, known
 from .archive import Archive, Stored, dtype_of, following
 from .call import Call
+from .changes import MUTATIONS, changed_by, silently_changed, written_first
 from .nodes import functional, is_size, module_of, named_by, names_in, only_checks, word_of
-from .sizes import size_of
+from .sizes import bound_of, size_given, size_of
 from .table import ATEN_OPS, FOLDS
 
 Words = Mapping[str, Sequence[str]]
 FAULTY = object()
+STATE = {"role": "state", "mutability": "mutable"}
 MAX_NODES = 50_000
 SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a weight that is written into the text itself
 # What these give may share the memory of their operand.
@@ -57,9 +58,11 @@ class _Graph:
         self.values: dict[str, Any] = {}
         self.faults: list[Diag] = []
         self.sizes = {n: size_of(s) for n, s in graph["sym_int_values"].items() if "as_expr" in s}
+        self.buffers: dict[str, str] = {}  # of the module, and the inputs of the graph that they are
         self.inputs, self.bound = self._inputs()
         self.outputs = self._outputs()
         self.given = self._given(shapes)
+        self.changed = changed_by(graph, signature, self.buffers, {*self.inputs, *self.bound})
         kept = {*self.inputs, *self.outputs}
         if len(graph["nodes"]) > MAX_NODES:
             raise refuse("E0006", what=Phrase("the graph (at most {most} nodes)", most=MAX_NODES))
@@ -68,6 +71,8 @@ class _Graph:
         self.last_read = self._last_reads()
         self.memory: dict[str, str] = {}  # of values that may share it, the first one
         self.tensor: dict[str, str] = {}  # of values that are one tensor, the first one
+        self.states: dict[str, str] = {}  # what the graph changes, and its name in the program
+        self.order: dict[str, list[int]] = {}  # of states whose axes memory has in another order
 
     # --- the signature
 
@@ -88,6 +93,7 @@ class _Graph:
                 if held not in self.archive.tensors:
                     raise refuse("E0127", held, tensor=held, reason=Phrase("the archive has no tensor of this name"))
                 bound[name] = self.archive.tensors[held]
+                self.buffers[held] = name
             elif kind == "constant_input":
                 self.values[entry["name"]] = _number_of(entry["value"])
             else:
@@ -105,9 +111,8 @@ class _Graph:
         found = []
         for spec in self.signature["output_specs"]:
             ((kind, entry),) = spec.items()
-            if kind in ("buffer_mutation", "user_input_mutation"):
-                name = entry.get("buffer_name") or entry.get("user_input_name")
-                raise refuse("E0145", name, tensor=name)
+            if kind in MUTATIONS:
+                continue
             if kind == "user_output" and "as_tensor" in entry["arg"]:
                 found.append(entry["arg"]["as_tensor"]["name"])
             elif kind != "user_output" or "as_none" not in entry["arg"]:
@@ -136,7 +141,7 @@ class _Graph:
                     fault=Phrase("its shape is [{own}] in the model", own=", ".join(map(str, own))),
                 )
             for size, word in zip(own, words):
-                given = _size_given(name, word)
+                given = size_given(name, word)
                 symbol = size.name
                 if size == given:
                     continue
@@ -154,7 +159,7 @@ class _Graph:
         size outside its range."""
         stated: dict[str, tuple[int, int]] = dict(ranges)
         for word, entry in (self.archive.model.get("range_constraints") or {}).items():
-            low, high = (_bound(entry.get(key), end) for key, end in (("min_val", 0), ("max_val", MOST)))
+            low, high = (bound_of(entry.get(key), end) for key, end in (("min_val", 0), ("max_val", MOST)))
             size = self.given.get(word, Expr.of(word))
             if size.constant is not None and not low <= size.constant <= high:
                 raise refuse(
@@ -186,7 +191,8 @@ class _Graph:
         for number, node in enumerate(self.graph["nodes"]):
             for argument in node["inputs"]:
                 found.update(dict.fromkeys(names_in(argument["arg"]), number))
-        return found | dict.fromkeys(self.outputs, len(self.graph["nodes"]))
+        kept = (*self.outputs, *(value for value in self.changed.values() if value))
+        return found | dict.fromkeys(kept, len(self.graph["nodes"]))
 
     # --- the program
 
@@ -208,12 +214,17 @@ class _Graph:
                 self.values.update((name, FAULTY) for name in named_by(node["outputs"]))
         for name in self.outputs:
             self._try(name, [], lambda name=name: self._output(name))
+        for name, value in self.changed.items():
+            self._try(name, [], lambda name=name, value=value: self._changed(name, value))
         if unsupported:
             self.faults.insert(0, Diag("E0143", "", {"ops": Listing(unsupported.values(), "; ")}))
         if self.faults:
             raise Refused(self.faults)
         root = self.archive.root.rstrip("/").rpartition("/")[2]
-        return bare(root) if re.search(r"\w", root) else "main", self.program, self.inputs, self.outputs
+        named = bare(root) if re.search(r"\w", root) else "main"
+        states = [name for name in self.states.values() if name not in self.inputs]
+        news = [name for name in self.program.updates if name not in self.outputs]
+        return named, self.program, [*self.inputs, *states], [*self.outputs, *news]
 
     def _try(self, at: str, outputs: Sequence[str], make: Any) -> None:
         try:
@@ -223,12 +234,15 @@ class _Graph:
             self.values.update((name, FAULTY) for name in outputs)
 
     def _input(self, name: str) -> None:
-        self.values[name] = self.program.input(name, *self._type_of(name, self.given))
+        attrs = STATE if name in self.changed else {}
+        self.values[name] = self.program.input(name, *self._type_of(name, self.given), **attrs)
+        if name in self.changed:
+            self.states[name] = name
 
     def _held(self, name: str, tensor: Stored) -> None:
         """A weight: its value where that is small, else a tensor that stays in the archive. One whose axes memory has
         in another order is stored so, and transposed."""
-        if name not in self.last_read:
+        if name not in self.last_read and name not in self.changed:
             return
         order = tensor.order()
         if order is None:
@@ -247,13 +261,48 @@ class _Graph:
         for size in tensor.shape:
             count *= size
         term = Term(stored.dtype, tuple(map(Expr.of, stored.shape)), tensor=stored)
-        if count <= (SMALL_FLOATS if tensor.dtype.is_float else SMALL_INTEGERS):
+        if name in self.changed:
+            self._kept(name, term)
+        elif count <= (SMALL_FLOATS if tensor.dtype.is_float else SMALL_INTEGERS):
             term = known(self.archive.array(stored), stored.dtype)
             term.label = bare(tensor.name)
         if order != sorted(order):
+            self.order[name] = order
             perm = [order.index(a) for a in range(len(order))]
             term = Call("permute", bare(tensor.name), {}, [], [], self.program).transpose(term, perm)
         self.values[name] = term
+
+    def _kept(self, name: str, term: Term) -> None:
+        """A buffer that the program changes: a state, whose first value is in the archive. Raises Refused (E0127) where
+        a text cannot say where."""
+        place = self.archive.place(term.tensor)
+        if not place:
+            reason = Phrase("it is a state, whose first value can only be read from an uncompressed file")
+            raise refuse("E0127", term.tensor.name, tensor=term.tensor.name, reason=reason)
+        own = self.program.own(term.tensor.name)
+        made = self.program.input(own, term.dtype, term.shape, **STATE, **place)
+        term.name, term.ref = made.name, made.ref
+        self.states[name] = own
+
+    def _changed(self, name: str, value: str) -> None:
+        """State that a value is what a state becomes. One that is something else as well is a copy."""
+        term = self.values.get(value or name)
+        if term is FAULTY or name not in self.states:
+            return
+        if not isinstance(term, Term):
+            raise refuse("E0141", name, reason=Phrase("{name} is read and no node gives it", name=value or name))
+        state, base = self.states[name], f"{bare(self.states[name])}.new"
+        dtype, _ = self._type_of(name, self.given)
+        call = Call("state", base, {}, [], [], self.program)
+        term = call.cast(term, dtype)
+        if name in self.order:
+            term = call.transpose(term, self.order[name])
+        is_own = term.ref is not None and self.program.made.get(term.name) is term
+        if not is_own or term.name in self.outputs or term.name in self.program.updates:
+            (term,) = self.program.op("Elementwise", [self.program.put(term)], base, fn="identity")
+        assert term.ref is not None
+        self.program.declare(term.name, term.ref)
+        self.program.updates[term.name] = state
 
     def _unsupported(self) -> dict[str, str]:
         """Every op that no translation knows, with the modules that hold its nodes."""
@@ -287,13 +336,17 @@ class _Graph:
             return
         types = [self._type_of(name, self.given) for name in outputs]
         name = bare(node["name"] or outputs[0])
-        written = names_in(node["inputs"][0]["arg"])[0] if word != stated else ""
+        written = (written_first(node, stated) or [""])[0]
+        silent = silently_changed(node, stated)
         if written:
             self._check_written(stated, written, number)
         call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
         start = len(self.program.ops)
         found = _folded(call) or ATEN_OPS[word](call)
         results = found if isinstance(found, tuple) else (found,)
+        for tensor, new in zip(silent.values(), results[len(outputs) :]):
+            self._check_written(stated, tensor, number)
+            self.values.update(dict.fromkeys(self._same_as(tensor), new))
         for output, result, (dtype, shape) in zip(outputs, results, types):
             if output in self.last_read or written:
                 self._settle(call, output, result, dtype, shape, start)
@@ -305,10 +358,10 @@ class _Graph:
             self.memory.update(dict.fromkeys(outputs, self.memory.get(first, first)))
 
     def _check_written(self, op: str, name: str, number: int) -> None:
-        """Raises Refused where an op that writes to its operand changes more than that: what the caller gave or the
-        model keeps (E0145), or another value that shares the memory and is read later (E0144)."""
+        """Raises Refused where an op that writes to its operand changes more than that: a part of what the caller gave
+        or the model keeps (E0145), or another value that shares the memory and is read later (E0144)."""
         first = self.memory.get(name, name)
-        if first in self.inputs or first in self.bound:
+        if (first in self.inputs or first in self.bound) and first not in self._same_as(name):
             raise refuse("E0145", name, tensor=first)
         for other in (first, *(n for n, f in self.memory.items() if f == first)):
             if other != name and self.last_read.get(other, -1) > number and other not in self._same_as(name):
@@ -432,23 +485,6 @@ def _folded(call: Call) -> Term | None:
 def _number_of(value: Any) -> Any:
     ((kind, found),) = value.items()
     return None if kind == "as_none" else found
-
-
-def _bound(value: Any, end: int) -> int:
-    """A bound of a range; the end of all sizes where there is none."""
-    if not isinstance(value, (int, float)) or value != value or abs(value) > MOST:
-        return end
-    return max(0, int(value))
-
-
-def _size_given(name: str, word: str) -> Expr:
-    try:
-        size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
-    except ValueError:
-        size = Expr.of(-1)
-    if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
-    return size
 
 
 __all__ = ["Words", "program_of"]

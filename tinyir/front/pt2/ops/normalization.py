@@ -28,18 +28,44 @@ def softmax(call: Call) -> Any:
     return call.fn("where", is_empty, call.known(0.0, x.dtype), found)
 
 
-@aten("_native_batch_norm_legit_no_training.default", "batch_norm.default", "native_batch_norm.default")
+@aten(
+    "_native_batch_norm_legit_no_training.default",
+    "_native_batch_norm_legit.default",
+    "_native_batch_norm_legit_functional.default",
+    "batch_norm.default",
+    "native_batch_norm.default",
+)
 def batch_norm(call: Call) -> Any:
-    """Inference by stored statistics."""
-    if call.get("training", False) or call.optional("running_mean") is None:
-        raise call.fault(Phrase("it trains, or has no stored statistics"))
+    """By stored statistics, or in training by those of the batch, with what the stored ones become behind the
+    others."""
+    trains = call.get("training", call.get("train", False))
+    if call.optional("running_mean") is None and not trains:
+        raise call.fault(Phrase("it has no stored statistics"))
+    if trains:
+        found = batch_norm_of_itself(call)
+        return (*(found if call.target != "batch_norm.default" else found[:1]), *_statistics(call))
     x = call.tensor("input")
     average, square = call.tensor("running_mean"), call.tensor("running_var")
     scale, bias = (
         call.optional(key) or call.expand(call.known(value, average.dtype), average.shape)
         for key, value in (("weight", 1.0), ("bias", 0.0))
     )
-    return call.op("BatchNorm", x, scale, bias, average, square, eps=float(call.get("eps", 1e-5)))
+    found = call.op("BatchNorm", x, scale, bias, average, square, eps=float(call.get("eps", 1e-5)))
+    return (found, None, None, average, square) if call.target.startswith("_native_batch_norm_legit_func") else found
+
+
+def _statistics(call: Call) -> tuple[Term, ...]:
+    """The running mean and variance after a batch; the variance without bias."""
+    x, kept = call.tensor("input"), call.optional("running_mean")
+    if kept is None:
+        return ()
+    axes, momentum = [a for a in range(x.rank) if a != 1], float(call.get("momentum", 0.1))
+    wide = call.cast(x, kept.dtype)
+    made = []
+    for key, op, more in (("running_mean", "mean", {}), ("running_var", "var", {"ddof": 1})):
+        old = call.fn("mul", call.tensor(key), 1.0 - momentum)
+        made.append(call.fn("add", old, call.fn("mul", call.op("Reduce", wide, op=op, axes=axes, **more), momentum)))
+    return tuple(made)
 
 
 @aten("_native_batch_norm_legit.no_stats")

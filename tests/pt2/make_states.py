@@ -1,0 +1,188 @@
+"""Small archives of programs that change what they keep, with what torch's own hold after each of a few calls.
+
+    python tests/pt2/make_states.py [--out tests/pt2/states.tar.xz]     needs torch 2.11, no GPU
+
+Each is exported as it is, with ops that write to a buffer or an input, and decomposed, where the signature says what is
+changed. `NAME.npz` holds, of each call, inputs `0.i0`, `0.i1`, ..., outputs `0.o0`, ... and afterwards the buffers
+`0.b.NAME` and inputs that the call changed `0.m0`, ....
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+try:
+    from .make import Wrapped, _graph, archive_of, normal, outputs_of
+except ImportError:
+    from make import Wrapped, _graph, archive_of, normal, outputs_of
+
+CALLS = 3
+HEADS, ROOM, DEPTH = 2, 6, 4
+
+
+class Counter(nn.Module):
+    """A number that each call counts up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class Mean(nn.Module):
+    """A running mean that is read before and after its update."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.rand(5) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        old = self.mean * 1.0
+        self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+        return (x - self.mean) * old
+
+
+class Last(nn.Module):
+    """What the call before was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.zeros(3, 5))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x - self.last
+        self.last.copy_(x)
+        return y
+
+
+class Cache(nn.Module):
+    """Attention whose keys and values are kept, one row more with each call."""
+
+    def __init__(self, put: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None], dtype: torch.dtype):
+        super().__init__()
+        self.put = put
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, HEADS, ROOM, DEPTH, dtype=dtype))
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        self.put(self.keys, at, key)
+        self.put(self.values, at, value)
+        mask = torch.arange(ROOM)[None] <= at[:, None]
+        return F.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask)
+
+
+def copied(cache: torch.Tensor, at: torch.Tensor, rows: torch.Tensor) -> None:
+    """As HF's StaticCache does."""
+    cache.index_copy_(2, at, rows)
+
+
+def put(cache: torch.Tensor, at: torch.Tensor, rows: torch.Tensor) -> None:
+    """By an index."""
+    cache[:, :, at] = rows
+
+
+class Ring(nn.Module):
+    """Rows that move up by one; the last one is new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(ROOM, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows.copy_(torch.cat([self.rows[1:], x]))
+        return self.rows.sum(0)
+
+
+class Fixed(nn.Module):
+    """A part of a buffer that is written at a fixed place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(ROOM, 3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows[2:3] = x
+        return self.rows.sum(0)
+
+
+def added(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+    """An input that the call changes."""
+    total.add_(x)
+    return total * 2
+
+
+def programs() -> dict[str, tuple[nn.Module, Callable[[int], tuple[torch.Tensor, ...]]]]:
+    """Each module, and its inputs at each call."""
+
+    def rows(call: int, dtype: torch.dtype = torch.float32, count: int = 1) -> tuple[torch.Tensor, ...]:
+        made = [normal(1, HEADS, count, DEPTH, dtype=dtype) for _ in range(3)]
+        return (*made, torch.arange(count) + call)
+
+    norm, net = nn.BatchNorm2d(3), nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+    return {
+        "counter": (Counter(), lambda call: (normal(2, 3),)),
+        "mean": (Mean(), lambda call: (normal(4, 5),)),
+        "last": (Last(), lambda call: (normal(3, 5),)),
+        "norm": (norm.train(), lambda call: (normal(2, 3, 4, 5),)),
+        "net": (net.train(), lambda call: (normal(2, 3, 5, 5),)),
+        "cache_copied": (Cache(copied, torch.float32), rows),
+        "cache_put": (Cache(put, torch.float32), rows),
+        "cache_half": (Cache(copied, torch.float16), lambda call: rows(call, torch.float16)),
+        "cache_rows": (Cache(copied, torch.float32), lambda call: rows(call, count=2)),
+        "ring": (Ring(), lambda call: (normal(1, 3),)),
+        "fixed": (Fixed(), lambda call: (normal(1, 3),)),
+        "added": (Wrapped(added), lambda call: (normal(2, 3), normal(2, 3))),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=str(Path(__file__).parent / "states.tar.xz"))
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    with tarfile.open(options.out, "w:xz") as tar:
+
+        def add(name: str, body: bytes) -> None:
+            info = tarfile.TarInfo(name)
+            info.size = len(body)
+            tar.addfile(info, io.BytesIO(body))
+
+        for name, (module, inputs_of) in programs().items():
+            try:
+                given = [inputs_of(call) for call in range(CALLS)]
+                program = torch.export.export(module, tuple(t.clone() for t in given[0]))
+                plain, core = archive_of(program), archive_of(program.run_decompositions())
+                arrays: dict[str, np.ndarray] = {}
+                for call, inputs in enumerate(given):
+                    arrays |= {f"{call}.i{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
+                    results = outputs_of(module(*inputs))
+                    arrays |= {f"{call}.o{n}": v.copy() for n, v in enumerate(results)}
+                    arrays |= {f"{call}.b.{n}": outputs_of(v)[0].copy() for n, v in module.named_buffers()}
+                    arrays |= {f"{call}.m{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
+            except Exception as fault:  # noqa: BLE001 (another program is another matter)
+                print(f"{name}: {type(fault).__name__} {str(fault)[:300]}")
+                continue
+            packed = io.BytesIO()
+            np.savez(packed, **arrays)
+            add(f"{name}.npz", packed.getvalue())
+            add(f"{name}.pt2", plain)
+            if json.loads(_graph(plain)) != json.loads(_graph(core)):
+                add(f"{name}.core.pt2", core)
+            print(name, len(plain))
+
+
+if __name__ == "__main__":
+    main()
