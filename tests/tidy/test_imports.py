@@ -23,9 +23,10 @@ ROOMS = {
     "sim": {"kit", "target", "ir", "sim", "runtime"},
     "tune": {"kit", "ir", "lower", "play", "runtime", "tune"},
     "reference": {"kit", "ir", "front", "kernels", "reference"},
+    "view": {"kit", "target", "ir", "analysis", "kernels", "runtime", "view"},
     "cmd": {
         *("kit", "target", "ir", "front", "lower", "kernels", "analysis", "play", "runtime", "sim", "tune"),
-        *("reference", "cmd"),
+        *("reference", "view", "cmd"),
     },
     "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime"},
     "__init__": {"api"},

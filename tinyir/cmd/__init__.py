@@ -22,6 +22,8 @@ COMMANDS = (
     "tiny-check",
     "tiny-play",
     "tiny-explain",
+    "tiny-dot",
+    "tiny-view",
 )
 
 
