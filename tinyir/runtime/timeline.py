@@ -66,7 +66,7 @@ def timeline(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[Moment
 def _queue(program: Program, marks: list[Any]) -> None:
     marks[0].record(program.device.stream)
     for mark, b in zip(marks[1:], program.launches):
-        program.device.enqueue(b.kernel, b.grid, b.block, b.shared, b.arguments)
+        program.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
         mark.record(program.device.stream)
 
 

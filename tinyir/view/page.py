@@ -1,4 +1,4 @@
-"""The page: data, styles and script in one HTML file that needs no network. Layout is dagre's (`page/dagre.min.js`,
+"""The page: data, styles and script in one HTML file that needs no network. Layout is dagre's (`assets/dagre.min.js`,
 MIT); the data are deflated, since a network's texts are long and alike."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).resolve().parent / "page"
+PAGE = Path(__file__).resolve().parent / "assets"
 
 
 def page_of(data: dict[str, Any]) -> str:
