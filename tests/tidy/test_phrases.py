@@ -51,6 +51,7 @@ WRITERS = (
     "kit/options.py",
     "reference/",
     "view/",
+    "lsp/names.py",
     "kit/diag.py",
     "kit/records.py",
     "__init__.py",

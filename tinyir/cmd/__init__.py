@@ -24,6 +24,7 @@ COMMANDS = (
     "tiny-explain",
     "tiny-dot",
     "tiny-view",
+    "tiny-lsp",
 )
 
 
