@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-GUIDES = ("tutorial", "languages", "extending", "design", "performance")
+GUIDES = ("tutorial", "languages", "extending", "editors/README", "design", "performance")
 CONFIGURATION = """\
 project = "tinyir"
 copyright = "the tinyir authors"

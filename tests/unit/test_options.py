@@ -39,7 +39,8 @@ def test_an_example_is_a_command_line(name: str, line: str) -> None:
     """Each of its commands has the options that the line gives."""
     for part in re.split(r" \| ", re.sub(r" > \S+", "", line)):
         command, *words = shlex.split(part)
-        command_of(command).parser().parse_args(words)
+        if command in COMMANDS:
+            command_of(command).parser().parse_args(words)
 
 
 @pytest.fixture(scope="module")

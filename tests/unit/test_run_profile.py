@@ -12,6 +12,7 @@ from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
 from tinyir.runtime.profile import LaunchTime, profile, table_of
 from tinyir.runtime.run import run
+from tinyir.runtime.timeline import trace_of
 
 from .fake_cuda import Machine, machine  # noqa: F401
 from .test_api import LAYERS, arrays_of
@@ -22,20 +23,19 @@ TIMES = (
     LaunchTime("l1", 1e-6, 0, 10**6),
 )
 TABLE = """\
-launch       us  share  TFLOP/s    GB/s  limit
-gemm       8.00  80.0%  1000.00     375  50.0%
+launch       us  share  TFLOP/s    GB/s    op/B  limit  by
+gemm       8.00  80.0%  1000.00     375  2666.7  50.0%  compute
 pad        1.00  10.0%
-l1         1.00  10.0%     0.00    1000  50.0%
+l1         1.00  10.0%     0.00    1000     0.0  50.0%  memory
 all       10.00
+limit: 2000 GB/s below 1000 operations a byte (op/B), 2000 TFLOP/s above
 """
 
 
 def test_the_table_shows_the_slowest_first() -> None:
     assert table_of(TIMES, 2000, 2000) == TABLE
-    assert (
-        table_of(TIMES)
-        == "\n".join(line.split("  limit")[0].replace("  50.0%", "") for line in TABLE.splitlines()) + "\n"
-    )
+    plain = table_of(TIMES).splitlines()
+    assert plain == [line[: len("launch       us  share  TFLOP/s    GB/s")] for line in TABLE.splitlines()[:-1]]
 
 
 def test_every_launch_has_its_own_time(machine: Machine) -> None:  # noqa: F811
@@ -65,3 +65,21 @@ def test_what_has_no_gpu_refuses() -> None:
     for device in ("cpu", "sim"):
         with pytest.raises(Refused, match="--profile times a GPU"):
             run(text, arrays_of(5), device=device, is_profiled=True)
+
+
+def test_a_timeline_has_copies_launches_and_waits(machine: Machine) -> None:  # noqa: F811
+    text = tinyir.compile(json.dumps(LAYERS, indent=1), device="cpu").text
+    _, report = run(text, arrays_of(5), device="cuda", is_traced=True)
+    launches = manifest.parse(text).launches
+    kinds = [(m.kind, m.track) for m in report.moments]
+    assert kinds.count(("launch", "GPU")) == len(launches) and kinds.count(("wait", "host")) == 1
+    assert kinds.count(("copy", "host")) == len(arrays_of(5)) + 1
+    found = [m for m in report.moments if m.kind == "launch"]
+    assert [round(m.microseconds) for m in found] == [len(launch.entry) for launch in launches]
+    assert all(a.start + a.microseconds <= b.start + 1e-6 for a, b in zip(found, found[1:]))
+    events = json.loads(trace_of(report.moments))["traceEvents"]
+    assert {e["name"]: e["dur"] for e in events if e.get("cat") == "launch"} == {
+        launch.name: len(launch.entry) for launch in launches
+    }
+    with pytest.raises(Refused, match="--timeline times a GPU"):
+        run(text, arrays_of(5), device="cpu", is_traced=True)

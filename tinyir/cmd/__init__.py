@@ -22,6 +22,9 @@ COMMANDS = (
     "tiny-check",
     "tiny-play",
     "tiny-explain",
+    "tiny-dot",
+    "tiny-view",
+    "tiny-lsp",
 )
 
 

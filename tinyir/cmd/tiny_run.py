@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..kit.cli import Session, parser_of, run, tell
+from ..kit.cli import Session, parser_of, run, tell, write_whole
 from ..kit.records import dataclass
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
@@ -51,6 +52,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first"
     )
+    made.add_argument(
+        "--timeline",
+        metavar="FILE",
+        help="write a run to FILE as a Chrome trace: launches, copies and waits on the GPU",
+    )
     made.add_argument("--seed", type=int, default=0, help="order of threads in the simulation (default: 0, in order)")
     made.add_argument(
         "--limit",
@@ -81,6 +87,7 @@ def _body(session: Session) -> None:
         check=args.check,
         bench=args.bench,
         is_profiled=args.profile,
+        is_traced=bool(args.timeline),
         rtol=args.rtol,
         atol=args.atol,
         seed=args.seed,
@@ -92,6 +99,10 @@ def _body(session: Session) -> None:
     said = [d for d in report.notes if d.code.startswith("R")]
     for note in said:  # nobody has to ask where it ran: the user must know it
         tell(f"tiny-run: {note.why(args.lang)}")
+    if args.timeline:
+        from ..runtime.timeline import trace_of
+
+        write_whole(Path(args.timeline), trace_of(report.moments).encode("utf-8"))
     if args.out:
         write_arrays(args.out, outputs)
     lines = [summary_of(outputs)]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from ..ir.pipeline import STAGES
-from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
-from ..kit.diag import refuse
+from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
-from .source import must_hold, read_source, shape_option
-from .stage import language_of, lowered, stage_of
+from .chain import chain
+from .source import read_source, shape_option
+from .stage import language_of
 
 # The seed's words for the dumps (seed 001 section 13) beside the stages' own.
 DUMPS = {
@@ -68,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))
-        for stage, printed in _chain(session, text, args.emit):
+        for stage, module in chain(session, text, args.emit):
+            printed = _printer(stage, module)
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(
                     Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8")
@@ -79,44 +80,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run("tinyc", args, body)
 
 
-def _chain(session: Session, text: str, last: str) -> Any:
-    """(stage, a function that prints it) for each stage from the input's to `last`."""
-    stage = stage_of(text)
-    if stage is None:
-        from .. import front
-
-        yield "json", lambda: text
-        stage, module = "tiny", session.timed("front", lambda: front.read(text, session.file, session.notes))
-    elif stage not in STAGES:
-        raise refuse(
-            "E0004",
-            given=stage,
-            stage="tiny",
-            hint=Phrase("feed a model or text of a stage: {stages}", stages=", ".join(STAGES)),
-        )
-    else:
-        given = stage
-        module = session.timed("parse", lambda: language_of(given).parse(text))
-    must_hold(session, session.timed(f"check {stage}", lambda: language_of(stage).check(module)))
-    must_hold(session, session.timed(f"validate {stage}", lambda: language_of(stage).validate(module)))
-    if STAGES.index(stage) > STAGES.index(last):
-        raise refuse("E0004", given=stage, stage=last, hint=Phrase("this text is already past {last}", last=last))
-    yield stage, _printer(stage, module)
-    args = session.args
-    keywords = {"region": tiny_region.chosen(args), "plan": tiny_plan.chosen(args)}
-    for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
-        chosen = keywords.get(following, {})
-        module = session.timed(
-            following,
-            lambda: lowered(following, module, session.notes, bool(args.remarks), chosen),  # noqa: B023
-        )
-        if following == "plan" and args.tuned:
-            module = session.timed("tuned", lambda: tiny_plan.with_tuned(module, args, session.notes))  # noqa: B023
-        found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
-        must_be_faultless(found)
-        must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads
-        yield following, _printer(following, module)
-
-
 def _printer(stage: str, module: Any) -> Callable[[], str]:
-    return lambda: language_of(stage).show(module)
+    return lambda: module if stage == "json" else language_of(stage).show(module)

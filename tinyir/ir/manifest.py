@@ -28,7 +28,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Edit, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass, field
 from ..kit.span import Span, span_of
@@ -143,6 +143,7 @@ def _moved(diag: Diag, lines: list[str]) -> Diag:
         diag.facts,
         move(diag.span),
         tuple(Label(move(label.span), label.note) for label in diag.labels),
+        Edit(move(diag.edit.span), diag.edit.text) if diag.edit is not None else None,
     )
 
 

@@ -18,7 +18,7 @@ _WORDS = {
     "en": {"E": "error", "W": "warning", "R": "remark", "help": "help", "note": "note", "see": "more", "at": " at {}"},
     "ja": {"E": "エラー", "W": "警告", "R": "注記", "help": "助言", "note": "参照", "see": "詳細", "at": " ({})"},
 }
-_SEVERITIES = {"E": "error", "W": "warning", "R": "remark"}
+SEVERITIES = {"E": "error", "W": "warning", "R": "remark"}
 _STYLES = {"E": "bold red", "W": "bold yellow", "R": "bold cyan"}
 
 
@@ -43,7 +43,7 @@ def as_json(d: Diag, lang: str, text: str = "", file: str = "") -> dict[str, Any
     """One diagnostic as the JSON object of seed 001 section 14, with severity, file, span, labels and edit. `start` and
     `end` are places in `text` as editors count them, lines and columns from 1."""
     shown: dict[str, Any] = {
-        "severity": _SEVERITIES[d.code[0]],
+        "severity": SEVERITIES[d.code[0]],
         "file": file,
         "code": d.code,
         "kind": d.kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import schema
+from . import highlight, schema
 from .page import LANGUAGES, Page, text_of
 
 _HEADS = {
@@ -13,7 +13,7 @@ _HEADS = {
 
 def written(pages: tuple[Page, ...]) -> dict[str, str]:
     """The texts by path in the repository."""
-    found = {"docs/frontend.schema.json": schema.text()}
+    found = {"docs/frontend.schema.json": schema.text(), **highlight.written()}
     for lang in LANGUAGES:
         folder = "docs/reference" + ("" if lang == "en" else f"/{lang}")
         title, text = _HEADS[lang]

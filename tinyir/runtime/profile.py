@@ -68,19 +68,25 @@ def _run_once(driver: Any, program: Program, marks: list[Any], written: Any, pie
 
 def table_of(times: tuple[LaunchTime, ...], peak_tflops: float | None = None, peak_gbs: float | None = None) -> str:
     """A line a launch, the slowest first, with its share of the whole and its rates; with the peaks of the card also
-    how far from them it is."""
+    its place in the roofline: operations a byte, its share of the limit, and what sets that limit."""
     total = sum(t.seconds for t in times)
     width = max([len(t.name) for t in times] + [6])
     is_rated = peak_tflops is not None and peak_gbs is not None
-    lines = [f"{'launch':<{width}}       us  share  TFLOP/s    GB/s{'  limit' if is_rated else ''}"]
+    head = "    op/B  limit  by" if is_rated else ""
+    lines = [f"{'launch':<{width}}       us  share  TFLOP/s    GB/s{head}"]
     for t in sorted(times, key=lambda t: -t.seconds):
-        rates = (
-            f"{t.flops / t.seconds / 1e12:>8.2f} {t.bytes / t.seconds / 1e9:>7.0f}"
-            if t.seconds and t.bytes
-            else f"{'':>16}"
-        )
-        limit = f"  {t.least(peak_tflops, peak_gbs) / t.seconds:>5.1%}" if is_rated and t.seconds and t.bytes else ""
+        share = f"{t.seconds / total if total else 0:>6.1%}"
+        line = f"{t.name:<{width}} {t.seconds * 1e6:>8.2f} {share}"
+        if t.seconds and t.bytes:
+            line += f" {t.flops / t.seconds / 1e12:>8.2f} {t.bytes / t.seconds / 1e9:>7.0f}"
+            if is_rated:
+                by = "compute" if t.flops / peak_tflops / 1e12 > t.bytes / peak_gbs / 1e9 else "memory"
+                line += f" {t.flops / t.bytes:>7.1f}  {t.least(peak_tflops, peak_gbs) / t.seconds:>5.1%}  {by}"
+        lines.append(line)
+    lines.append(f"{'all':<{width}} {total * 1e6:>8.2f}")
+    if is_rated:
+        ridge = peak_tflops / peak_gbs * 1e3
         lines.append(
-            f"{t.name:<{width}} {t.seconds * 1e6:>8.2f} {t.seconds / total if total else 0:>6.1%} {rates}{limit}".rstrip()  # noqa: E501
+            f"limit: {peak_gbs:.0f} GB/s below {ridge:.0f} operations a byte (op/B), {peak_tflops:.0f} TFLOP/s above"
         )
-    return "\n".join([*lines, f"{'all':<{width}} {total * 1e6:>8.2f}"]) + "\n"
+    return "\n".join(lines) + "\n"

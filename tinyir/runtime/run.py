@@ -12,7 +12,7 @@ import numpy as np
 from ..ir import manifest
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
-from ..kit.records import dataclass
+from ..kit.records import dataclass, replace
 from .abi import admit
 from .bench import Timing, measure
 from .check import ATOL, RTOL, Difference, compare
@@ -20,6 +20,7 @@ from .cuda import CudaDevice, find_fault
 from .device import Device
 from .profile import LaunchTime, profile
 from .program import Program
+from .timeline import Moment, timeline
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 
@@ -27,8 +28,8 @@ DEVICES = ("auto", "cuda", "cpu", "sim")
 @dataclass(frozen=True, slots=True)
 class Report:
     """How a run went. `device` is where it ran (cuda, cpu, sim) and `description` says so in words; `seconds` is its
-    wall time without compiling; `differences` are those from playback, `timing` of the whole and `launches` of each
-    launch where they were asked for; `notes` are remarks for the user."""
+    wall time without compiling; `differences` are those from playback, `timing` of the whole, `launches` of each launch
+    and `moments` of one run where they were asked for; `notes` are remarks for the user."""
 
     device: str
     description: str
@@ -37,6 +38,7 @@ class Report:
     differences: tuple[Difference, ...] = ()
     timing: Timing | None = None
     launches: tuple[LaunchTime, ...] = ()
+    moments: tuple[Moment, ...] = ()
     notes: tuple[Diag, ...] = ()
 
 
@@ -47,6 +49,7 @@ def run(
     check: bool = False,
     bench: bool = False,
     is_profiled: bool = False,
+    is_traced: bool = False,
     rtol: float = RTOL,
     atol: float = ATOL,
     seed: int = 0,
@@ -56,21 +59,27 @@ def run(
 ) -> tuple[dict[str, np.ndarray], Report]:
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
-    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches; `seed`
+    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches, and
+    `is_traced` tells one run moment by moment; `seed`
     shuffles the simulation's threads (0: in order), which is stopped after `limit` seconds a launch (0: never).
     `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused
     with every fault: E17xx, and E1731 where `check` finds a difference.
     """
     module = module or _checked(text)
     reason = find_fault() if device in ("auto", "cuda") else None
-    if reason is not None and (device == "cuda" or bench or is_profiled):
+    asked = [
+        word
+        for word, is_asked in (("--bench", bench), ("--profile", is_profiled), ("--timeline", is_traced))
+        if is_asked
+    ]
+    if reason is not None and (device == "cuda" or asked):
         raise refuse("E1718", reason=reason)
-    if (bench or is_profiled) and device in ("cpu", "sim"):
+    if asked and device in ("cpu", "sim"):
         raise refuse(
             "E1718",
             reason=Phrase(
                 "{bench} times a GPU, and the device asked for is {device}",
-                bench="--bench" if bench else "--profile",
+                bench=asked[0],
                 device=device,
             ),
         )
@@ -83,7 +92,7 @@ def run(
     if chosen == "cpu":
         outputs, report = _play(module, arrays, sizes)
     else:
-        outputs, report = _launch(chosen, text, module, sizes, inputs, bench, is_profiled, seed, limit)
+        outputs, report = _launch(chosen, text, module, sizes, inputs, (bench, is_profiled, is_traced), seed, limit)
     differences: tuple[Difference, ...] = ()
     if check and chosen == "cpu":
         notes += (Diag("R3702"),)
@@ -92,9 +101,7 @@ def run(
         wrong = [d for difference in differences if (d := difference.diag()) is not None]
         if wrong:
             raise Refused(wrong)
-    return outputs, Report(
-        chosen, report.description, sizes, report.seconds, differences, report.timing, report.launches, notes
-    )
+    return outputs, replace(report, differences=differences, notes=notes)
 
 
 def _checked(text: str) -> manifest.Module:
@@ -121,11 +128,11 @@ def _launch(
     module: manifest.Module,
     sizes: Mapping[str, int],
     inputs: Mapping[str, np.ndarray],
-    is_timed: bool,
-    is_profiled: bool,
+    asked: tuple[bool, bool, bool],
     seed: int,
     limit: float,
 ) -> tuple[dict[str, np.ndarray], Report]:
+    is_timed, is_profiled, is_traced = asked
     if chosen == "sim":
         from ..sim.launch import SimDevice
 
@@ -145,6 +152,7 @@ def _launch(
             else None
         )
         launches = profile(program) if is_profiled else ()
-        return outputs, Report(chosen, device.description, sizes, seconds, timing=timing, launches=launches)
+        moments = timeline(program, inputs) if is_traced else ()
+        return outputs, Report(chosen, device.description, sizes, seconds, (), timing, launches, moments)
     finally:
         device.release()

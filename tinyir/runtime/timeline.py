@@ -1,0 +1,117 @@
+"""One run as it happens: copies to and from the card, launches there, what the host queues and waits for; as a Chrome
+trace."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..kit.records import dataclass
+from .program import Program
+
+HOST, CARD = "host", "GPU"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Something that took time. `kind` is copy, queue, wait or launch; `track` is where it ran; microseconds from the
+    beginning. A launch has its arithmetic operations and compulsory bytes."""
+
+    name: str
+    kind: str
+    track: str
+    start: float
+    microseconds: float
+    flops: int = 0
+    bytes: int = 0
+
+
+def timeline(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[Moment, ...]:
+    """A run of a program on a `cuda.CudaDevice` that has run before, each launch between two events. Raises Refused
+    (E1730)."""
+    import pycuda.driver as driver
+
+    device, stream = program.device, program.device.stream
+    zero, marks = driver.Event(), [driver.Event() for _ in range(len(program.launches) + 1)]
+    with device.refusing(program.model.name):
+        zero.record(stream)
+        stream.synchronize()
+        clock = _Clock()
+        for name, array in inputs.items():
+            clock.took(f"{name} to the GPU", "copy", lambda: program.upload({name: array}), array.nbytes)  # noqa: B023
+        clock.took("launches", "queue", lambda: _queue(program, marks))
+        clock.took("the last launch", "wait", stream.synchronize)
+        found = clock.took("outputs from the GPU", "copy", program.outputs)
+    clock.moments[-1] = _with_bytes(clock.moments[-1], sum(a.nbytes for a in found.values()))
+    starts = [mark.time_since(zero) * 1e3 for mark in marks]
+    launches = (
+        Moment(
+            made.name,
+            "launch",
+            CARD,
+            start,
+            end - start,
+            made.flops.evaluate(program.sizes),
+            made.bytes.evaluate(program.sizes),
+        )
+        for made, start, end in zip(program.made, starts, starts[1:])
+    )
+    return (*clock.moments, *launches)
+
+
+def _queue(program: Program, marks: list[Any]) -> None:
+    marks[0].record(program.device.stream)
+    for mark, b in zip(marks[1:], program.launches):
+        program.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
+        mark.record(program.device.stream)
+
+
+def _with_bytes(moment: Moment, count: int) -> Moment:
+    from ..kit.records import replace
+
+    return replace(moment, bytes=count)
+
+
+class _Clock:
+    """The host's moments, from now on."""
+
+    def __init__(self) -> None:
+        self.begin = time.perf_counter()
+        self.moments: list[Moment] = []
+
+    def took(self, name: str, kind: str, work: Callable[[], Any], count: int = 0) -> Any:
+        """`work()`, its time kept."""
+        start = time.perf_counter()
+        found = work()
+        end = time.perf_counter()
+        self.moments.append(Moment(name, kind, HOST, (start - self.begin) * 1e6, (end - start) * 1e6, bytes=count))
+        return found
+
+
+def trace_of(moments: Iterable[Moment]) -> str:
+    """The moments as a Chrome trace, which chrome://tracing and Perfetto show, and `tiny-view --measured` reads."""
+    events: list[dict[str, Any]] = [
+        {"name": "thread_name", "ph": "M", "pid": 1, "tid": number, "args": {"name": track}}
+        for number, track in enumerate((HOST, CARD))
+    ]
+    events += [
+        {
+            "name": m.name,
+            "cat": m.kind,
+            "ph": "X",
+            "pid": 1,
+            "tid": (HOST, CARD).index(m.track),
+            "ts": round(m.start, 3),
+            "dur": round(m.microseconds, 3),
+            "args": {k: v for k, v in (("operations", m.flops), ("bytes", m.bytes)) if v},
+        }
+        for m in moments
+    ]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"
+
+
+__all__ = ["Moment", "timeline", "trace_of"]
