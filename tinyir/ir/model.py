@@ -126,10 +126,14 @@ class Model:
     ranges: tuple[Range, ...] = ()
     shape_sets: tuple[Shapes, ...] = ()
     _symbols: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _inputs: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    _outputs: dict[str, Tensor] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
         object.__setattr__(self, "_symbols", tuple(dict.fromkeys(name for d in dims for name in d.names())))
+        object.__setattr__(self, "_inputs", {t.name: t for t in reversed(self.inputs)})
+        object.__setattr__(self, "_outputs", {t.name: t for t in reversed(self.outputs)})
 
     def states(self) -> dict[str, str]:
         """The inputs that are states, each with the output that is its new value."""
@@ -153,11 +157,11 @@ class Model:
 
     def input(self, name: str) -> Tensor | None:
         """The input called `name`, or None."""
-        return next((t for t in self.inputs if t.name == name), None)
+        return self._inputs.get(name)
 
     def output(self, name: str) -> Tensor | None:
         """The output called `name`, or None."""
-        return next((t for t in self.outputs if t.name == name), None)
+        return self._outputs.get(name)
 
     def range_of(self, symbol: str) -> Range:
         """The range of a symbol; 0 to 2^31 - 1 when none is stated."""

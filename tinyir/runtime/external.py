@@ -7,6 +7,7 @@ around a C struct). bf16 and fp8 have a name only in DLPack.
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from typing import Any, Protocol
 
@@ -112,18 +113,24 @@ def on_host(name: str, array: Any) -> np.ndarray:
     return np.frombuffer(room, numpy_dtype(found.dtype)).reshape(found.shape)
 
 
+@functools.lru_cache(maxsize=64)
+def _element_of(typestr: str) -> tuple[int, DType | None]:
+    """Bytes of an element, and its dtype; None for one that is none of ours."""
+    kind = np.dtype(typestr)
+    return kind.itemsize, next((d for d in DTYPES.values() if d.numpy == kind.name and kind.isnative), None)
+
+
 def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
-    kind = np.dtype(interface["typestr"])
+    size, dtype = _element_of(interface["typestr"])
     shape = tuple(interface["shape"])
-    dtype = next((d for d in DTYPES.values() if d.numpy == kind.name and kind.isnative), None)
     if dtype is None or interface.get("mask") is not None:
         raise refuse(
             "E1732", name, tensor=name, reason=Phrase("its elements are {interface}", interface=interface["typestr"])
         )
     strides = interface.get("strides")
-    if strides is not None and any(s % kind.itemsize for s in strides):
+    if strides is not None and any(s % size for s in strides):
         raise refuse("E1732", name, tensor=name, reason=Phrase("its strides are not whole elements"))
-    stated = row_strides(shape) if strides is None else tuple(s // kind.itemsize for s in strides)
+    stated = row_strides(shape) if strides is None else tuple(s // size for s in strides)
     return External(interface["data"][0], shape, dtype, owner, stated)
 
 

@@ -72,7 +72,9 @@ class Program:
             self._free()
             raise
         self.launches = self._bound({})
-        self._constants: dict[str, int] = {}  # where those lay of which `_once` has been made
+        signature = {t.name for t in self.model.inputs}
+        self._once_reads = {name for launch in self._once for name in launch.tensors if name in signature}
+        self._constants: set[str] = set()  # of those the ones that have not changed since `_once` was made
         self._replays = Replays(device, self._bound)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
@@ -98,7 +100,7 @@ class Program:
         states = self.model.states()
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in states)
-            self._constants.pop(name, None)
+            self._constants.discard(name)
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
         """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises
@@ -112,14 +114,12 @@ class Program:
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
         """The launches that need not be made again while the constants which they read are the same ones. What the
         caller hands over on the device may hold other numbers at every run."""
-        signature = {t.name for t in self.model.inputs}
-        buffers = self._placed(given)
-        places = {name: buffers[name].address for launch in self._once for name in launch.tensors if name in signature}
-        if places == self._constants and not places.keys() & given.keys():
+        if self._constants == self._once_reads and self._once_reads.isdisjoint(given):
             return
+        buffers = self._placed(given)
         for b in (self._bind(launch, buffers) for launch in self._once):
             b.run_on(self.device)
-        self._constants = places
+        self._constants = set(self._once_reads) if self._once_reads.isdisjoint(given) else set()
 
     def _run_one_by_one(self, launches: tuple[Bound, ...]) -> None:
         inputs = {t.name for t in self.model.inputs}
