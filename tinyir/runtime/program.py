@@ -37,8 +37,9 @@ SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
 class Program:
     """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature:
     they are neither allocated nor filled here. `code` is what the device loaded of the text, to be kept while the
-    program is; without it the program loads its own. Programs of one device know nothing of one another. Raises
-    Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
+    program is; without it the program loads its own; `is_tried`: its kernels have run, for other sizes. Programs of one
+    device know nothing of one another. Raises Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721
+    (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Program:
         sizes: Mapping[str, int],
         kept: Mapping[str, Buffer] | None = None,
         code: Any = None,
+        is_tried: bool = False,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.device = device
@@ -73,7 +75,7 @@ class Program:
             raise
         self.launches = self._bound({})
         self._constants: dict[str, int] = {}  # where those lay of which `_once` has been made
-        self._replays = Replays(device, self._bound)
+        self._replays = Replays(device, self._bound, is_tried)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
