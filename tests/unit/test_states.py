@@ -13,6 +13,8 @@ import pytest
 
 import tinyir
 from tinyir import front
+from tinyir.front.to_coreir import coreir_of
+from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import manifest, plan, region, tiny
 from tinyir.ir.in_place import check_in_place, owner_of
 from tinyir.kernels.check import check as check_plan
@@ -391,6 +393,46 @@ def test_the_kernels_write_rows_of_a_cache(text: str) -> None:
             np.testing.assert_allclose(found["sim"][name], array, rtol=1e-6, err_msg=name)
 
 
+def beside(text: str, signature: str, outputs: str, body: str = "") -> str:
+    """A program with one more output, or state."""
+    new = "present=%new" if "present" in text else "cache=%new"
+    text = text.replace("  out y :", f"{signature}  out y :").replace(
+        f"\noutputs: {new}", f"{body}\noutputs: {new}, {outputs}"
+    )
+    return text
+
+
+OTHER = "  in  other : fp32[2, L, 4]\n  out other : fp32[2, L, 4]\n"
+BESIDE = {
+    "all": (beside(CACHE, "  out all : fp32[2, L, 4]\n", "all=%new"), {"past": "in place"}),
+    "another state": (beside(CACHE, OTHER, "other=%new"), {"past": "in place", "other": "copied"}),
+    "the old one": (beside(CACHE, "  out old : fp32[2, L, 4]\n", "old=past"), {"past": "in place"}),
+    "the old rows": (
+        beside(CACHE, "  out z : fp32[2, P, 4]\n", "z=%z", "  %z = NEG(%old) : fp32[2, P, 4]\n"),
+        {"past": "in place"},
+    ),
+    "the rows so far": (beside(CACHE, "  out now : fp32[2, P + S, 4]\n", "now=%now"), {"past": "in place"}),
+    "all of a scatter": (beside(TURNED, "  out all : fp32[2, L, 4]\n", "all=%new"), {"cache": "in place"}),
+    "a scatter as it is": (beside(TURNED, "  out all : fp32[L, 2, 4]\n", "all=%st"), {"cache": "in place"}),
+    "what was there": (beside(PUT, "  out old : fp32[2, L, 4]\n", "old=cache"), {"cache": "in place"}),
+    "a sum": (PUT.replace("op=UPDATE", "op=SUM"), {"cache": "in place"}),
+}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_cache_and_what_else_wants_it(name: str) -> None:
+    text, wanted = BESIDE[name]
+    assert said_of(text) == wanted
+    arrays = numbers_for(text, L=64, S=2, P=9)
+    if "at" in arrays:
+        arrays["at"] = np.array([5, -1])
+    found = dict(Stages(text).outputs(arrays, True))
+    for stage, outputs in found.items():
+        for n, array in found["tiny"].items():
+            np.testing.assert_allclose(outputs[n], array, rtol=1e-5, atol=1e-5, err_msg=f"{n} at {stage}")
+
+
 def tuples(shape: list[Any]) -> str:
     """Elements of a cache of several sequences, put by tuples of a sequence and a row, as tiny text."""
     rows = {"cache": shape, "new": shape, "k": [shape[0], *shape[2:]], "y": shape[:3]}
@@ -578,6 +620,44 @@ def test_an_output_of_another_name(device: Any) -> None:
             assert program(one) == {}
         np.testing.assert_array_equal(program.states["past"], 3 * one)
         np.testing.assert_array_equal(program(one, past=one)["present"], 2 * one)
+
+
+ONE, PAST = {"dtype": "fp32", "shape": ["M"]}, {"id": "p", "uop": "INPUT"}
+LANGUAGES = {
+    "json": json.dumps(JSON),
+    "dsl": "graph<M=4> main(x: f32[M], past: f32[M]) -> (present: f32[M] {updates=past}) { return x + past }",
+    "dsl by name": "graph<M=4> main(x: f32[M], past: f32[M]) -> (past: f32[M]) { return x + past }",
+    "core ir": '%0 = Input() {name="x"} : f32[M]\n%1 = Input() {name="past"} : f32[M]\n'
+    "%2 = BinOp(%0, %1) {op=Add} : f32[M]\noutputs: past=%2\n",
+    "nodeid": json.dumps(
+        {
+            "uops": [
+                {"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", **ONE}},
+                {**PAST, "arg": {"tensor_id": "past", **ONE}},
+                {"id": "s", "uop": "ADD", "src": ["a", "p"]},
+            ],
+            "outputs": {"past": "s"},
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_states(language: str) -> None:
+    module = front.read(LANGUAGES[language])
+    assert [d for d in tiny.check(module) if d.is_error] == [] and list(module.model.states()) == ["past"]
+    assert said_of(tiny.show(module)) == {"past": "in place"}
+    one = np.ones(3, np.float32)
+    with tinyir.compile(LANGUAGES[language], device="cpu", params={"past": one}) as program:
+        assert program(one) == {} and program.states["past"].tolist() == [2, 2, 2]
+
+
+def test_states_on_the_way_back() -> None:
+    """The graph DSL says all; Core IR calls the new value as the state."""
+    module = front.read(json.dumps(JSON))
+    again = front.read(dsl_of(module))
+    assert again.model.states() == {"past": "present"}
+    assert list(front.read(coreir_of(module)).model.states()) == ["past"]
 
 
 def test_front_end_json_that_contradicts_itself() -> None:

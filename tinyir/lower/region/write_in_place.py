@@ -50,6 +50,9 @@ def written_in_place(
         if state in made.copied or value == state:
             continue
         value = _in_own_shape(graph, value)
+        if other := next((s for s, v in made.values.items() if v == value and v in graph.parts), ""):
+            made.copied[state] = Phrase("its new value is that of state {other}", other=other)
+            continue
         if reason := _reason(graph, found, shared, value):
             made.copied[state] = reason
             continue
