@@ -27,6 +27,7 @@ from tinyir.runtime.run import run
 
 from .stages import Stages, needs_host_compiler
 
+DEVICES = ["cpu", pytest.param("sim", marks=needs_host_compiler)]
 HEAD = "tinyir 1.0 tiny\n\nmodel m\n"
 
 
@@ -475,8 +476,8 @@ def test_rows_of_several_sequences(shape: list[Any]) -> None:
         ("fp32[M]", "fp32[M]", []),
         ("fp32[M]", "fp16[M]", ["E1315"]),
         ("fp32[M]", "fp32[M + 1]", ["E1315"]),
-        ("fp32[M] {role=param}", "fp32[M]", ["E1316"]),
-        ("fp32[M] {storage=const_pool}", "fp32[M]", ["E1316"]),
+        ("fp32[M] {role=param}", "fp32[M] {updates=s}", ["E1316"]),
+        ("fp32[M] {storage=const_pool}", "fp32[M] {updates=s}", ["E1316"]),
         ("fp32[M] {mutability=immutable}", "fp32[M]", ["E1316"]),
         ("fp32[M] {updates=s}", "fp32[M]", ["E1316"]),
         ("fp32[M]", "fp32[M] {updates=t}", ["E1316"]),
@@ -491,6 +492,18 @@ def test_contradictions_of_a_signature(given: str, written: str, codes: list[str
     from tinyir.ir.model import check_model
 
     assert [d.code for d in check_model(module.model)] == codes
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_weight_may_be_given_on_under_its_name_and_not_changed(device: Any) -> None:
+    text = f"{HEAD}  in  w : fp32[M] {{role=param, storage=const_pool}}\n  in  x : fp32[M]\n  out w : fp32[M]\n"
+    body = "\n%y = ADD(x, w) : fp32[M]\noutputs: w=%y\n"
+    assert [d.code for d in tiny.check(tiny.parse(text + body)) if d.is_error] == ["E1316"]
+    text += "  out y : fp32[M]\n" + body.replace("w=%y", "w, y=%y")
+    w = np.float32([1, 2])
+    with tinyir.compile(text, device=device, params={"w": w}) as program:
+        found = program(w)
+        assert list(program.states) == [] and found["w"].tolist() == [1, 2] and found["y"].tolist() == [2, 4]
 
 
 def test_two_outputs_of_one_state_and_a_state_of_none() -> None:
@@ -541,7 +554,6 @@ region new
 # --- between calls
 
 MEAN = "graph<N=1> main(x: f32[N], s: f32[N]) -> (s: f32[N], y: f32[N]) { a = s * 0.5 + x return a, x - a }"
-DEVICES = ["cpu", pytest.param("sim", marks=needs_host_compiler)]
 
 
 @pytest.mark.parametrize("device", DEVICES)

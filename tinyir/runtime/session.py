@@ -24,7 +24,7 @@ from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
 from .external import External, GpuArray, external_of, on_host
 from .program import Program, shared_of
-from .states import States
+from .states import States, kept_states
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 MOST_PROGRAMS = 8  # sets of sizes that are kept
@@ -53,7 +53,7 @@ class Session:
         self.model = module.region.model
         self.text = text
         given = {name: on_host(name, array) for name, array in (weights or {}).items()}
-        self._renewed = self.model.states()  # inputs, and the outputs that are their new values
+        self._renewed = kept_states(self.model)
         self._first = {name: array for name, array in given.items() if name in self._renewed}
         self.weights = {name: array for name, array in given.items() if name not in self._renewed}
         self.inputs = tuple(
