@@ -123,6 +123,8 @@ def compile(
     weights: str | os.PathLike[str] | None = None,
     params: Mapping[str, Array] | None = None,
     shapes: Mapping[str, str | Sequence[int | str]] | None = None,
+    states: Mapping[str, str] | None = None,
+    room: int = 0,
     seed: int = 0,
     jobs: int | None = None,
 ) -> Compiled:
@@ -136,9 +138,11 @@ def compile(
     of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
     current one). `params` are arrays for inputs that calls shall not give, and first values of states. `shapes` gives
     sizes, or names of sizes, to inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512",
-    80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `seed` is the simulation's order of threads.
-    `jobs` kernels are compiled at a time for the GPU (default: one a core); what was compiled before comes from the
-    cache.
+    80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `states` gives inputs of an ONNX model the
+    outputs that are their next values, beside those that exporters call so (`past_key_values.0.key` and
+    `present.0.key`); with room for `room` rows its caches become states that grow in place. `seed` is the
+    simulation's order of threads. `jobs` kernels are compiled at a time for the GPU (default: one a core); what was
+    compiled before comes from the cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
     names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is not a model.
@@ -165,7 +169,7 @@ def compile(
     _must_be_some(jobs)
     source = _Model("", Path(), None)
     try:
-        source = _read(model, shapes or {})
+        source = _read(model, shapes or {}, states or {}, room)
         stage, module = _module_of(source, model)
         _must_hold(language_of(stage).check(module))
         _must_hold(language_of(stage).validate(module))
@@ -247,7 +251,9 @@ def _must_be_one_of(what: str, given: object, known: Sequence[str]) -> None:
         raise ValueError(f"{what} {given!r} is none of {', '.join(known)}")
 
 
-def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Model:
+def _read(
+    model: Source, shapes: Mapping[str, str | Sequence[int | str]], states: Mapping[str, str], room: int
+) -> _Model:
     """Raises Refused (E0001, E0006 to E0008, and what an imported file is refused for)."""
     from . import front
 
@@ -269,7 +275,7 @@ def _read(model: Source, shapes: Mapping[str, str | Sequence[int | str]]) -> _Mo
     }
     if front.is_pt2(raw):
         return _Model(str(path), path.parent, front.pt2_to_json(raw, path.name, sizes))
-    return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent))
+    return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent, states, room))
 
 
 def _module_of(source: _Model, model: Source) -> tuple[str, Any]:

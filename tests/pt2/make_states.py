@@ -1,4 +1,5 @@
-"""Small archives of programs that change what they keep, with what torch's own hold after each of a few calls.
+"""Small archives of programs that change what they keep, and of recurrent layers, with what torch's own give and hold
+after each of a few calls.
 
     python tests/pt2/make_states.py [--out tests/pt2/states.tar.xz]     needs torch 2.11, no GPU
 
@@ -145,6 +146,16 @@ def programs() -> dict[str, tuple[nn.Module, Callable[[int], tuple[torch.Tensor,
         "ring": (Ring(), lambda call: (normal(1, 3),)),
         "fixed": (Fixed(), lambda call: (normal(1, 3),)),
         "added": (Wrapped(added), lambda call: (normal(2, 3), normal(2, 3))),
+        "lstm_both_ways": (
+            nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True).eval(),
+            lambda call: (normal(2, 3, 4),),
+        ),
+        "lstm_projected": (nn.LSTM(4, 5, proj_size=3).eval(), lambda call: (normal(3, 2, 4),)),
+        "lstm_without_bias": (nn.LSTM(4, 5, bias=False).eval(), lambda call: (normal(3, 2, 4),)),
+        "gru_both_ways": (nn.GRU(4, 5, num_layers=2, bidirectional=True).eval(), lambda call: (normal(3, 2, 4),)),
+        "gru_from": (nn.GRU(4, 5).eval(), lambda call: (normal(3, 2, 4), normal(1, 2, 5))),
+        "rnn": (nn.RNN(4, 5, nonlinearity="relu", num_layers=2).eval(), lambda call: (normal(3, 2, 4),)),
+        "rnn_tanh": (nn.RNN(4, 5).eval(), lambda call: (normal(3, 2, 4), normal(1, 2, 5))),
     }
 
 

@@ -53,6 +53,14 @@ def test_one_by_one_then_as_a_graph(machine: Machine, program: Any) -> None:  # 
         ]
 
 
+def test_other_sizes_are_queued_as_a_whole_at_once(machine: Machine, program: Any) -> None:  # noqa: F811
+    """As each token of a decoder has another size: a fault of a kernel has been seen before."""
+    program(on_card())
+    machine.names()
+    program(on_card(9))
+    assert machine.names().count("synchronize") == 1
+
+
 def test_a_graph_holds_the_launches_with_the_addresses_of_its_call(machine: Machine, program: Any) -> None:  # noqa: F811
     x, y = on_card(), on_card()
     kept = [program(x), program(x), program(y), program(y)]  # results that live have addresses of their own

@@ -13,15 +13,21 @@ import pytest
 
 import tinyir
 from tinyir import front
-from tinyir.ir import region, tiny
+from tinyir.front.to_coreir import coreir_of
+from tinyir.front.to_dsl import dsl_of
+from tinyir.ir import manifest, plan, region, tiny
 from tinyir.ir.in_place import check_in_place, owner_of
+from tinyir.kernels.check import check as check_plan
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
+from tinyir.lower import plan as to_plan
 from tinyir.lower import region as to_region
 from tinyir.runtime.arrays import random_arrays
+from tinyir.runtime.run import run
 
 from .stages import Stages, needs_host_compiler
 
+DEVICES = ["cpu", pytest.param("sim", marks=needs_host_compiler)]
 HEAD = "tinyir 1.0 tiny\n\nmodel m\n"
 
 
@@ -152,6 +158,13 @@ PROGRAMS: dict[str, tuple[str, dict[str, str]]] = {
         ),
         {"n": "in place"},
     ),
+    "made of constants": (
+        text_of(
+            vector("s").replace("in  x : fp32[M]", "in  x : fp32[M] {storage=const_pool}"),
+            "%new = NEG(x) : fp32[M]\noutputs: s=%new",
+        ),
+        {"s": "in place"},
+    ),
     "seen flat": (
         text_of(
             "  in  x : fp32[M*N]\n  in  s : fp32[M, N] {role=state, mutability=mutable}\n  out s : fp32[M, N]\n  "
@@ -204,6 +217,62 @@ def test_the_kernels_do_too(name: str) -> None:
     found = dict(stages.outputs(arrays, True))
     for n, array in found["tiny"].items():
         np.testing.assert_allclose(found["sim"][n], array, rtol=1e-5, atol=1e-5, err_msg=n)
+
+
+PRODUCT = """tinyir 1.0 tiny
+
+model m
+  in  x : fp16[M, K]
+  in  w : fp16[K, N]
+  in  s : fp16[M, N] {role=state, mutability=mutable}
+  out s : fp16[M, N]
+shapes default {M=256, N=256, K=128}
+
+%a = RESHAPE(x) : fp16[M, 1, K]
+%b = EXPAND(%a) : fp16[M, N, K]
+%c = PERMUTE(w) {perm=[1, 0]} : fp16[N, K]
+%d = RESHAPE(%c) : fp16[1, N, K]
+%e = EXPAND(%d) : fp16[M, N, K]
+%m = MUL(%b, %e) : fp32[M, N, K]
+%p = REDUCE(%m) {op=SUM, axes=[2], dtype=fp32} : fp32[M, N]
+%t = CAST(s) : fp32[M, N]
+%u = ADD(%p, %t) : fp32[M, N]
+%new = CAST(%u) : fp16[M, N]
+outputs: s=%new
+"""
+
+
+def ways() -> dict[str, Any]:
+    """One plan of the product for each algo and each way in which its result leaves."""
+    module: Any = tiny.parse(PRODUCT)
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    assert [b.attr("alias") for b in module.program.buffers] == ["s"]
+    found: dict[str, Any] = {}
+    for candidate in to_plan.candidates(module, module.program.regions[0], "sm90"):
+        made = plan.Module(module, (candidate.plan,))
+        store = candidate.plan.store[0].by if candidate.plan.store else "registers"
+        name = f"{candidate.plan.algo} {store}{' split' if candidate.plan.split_k else ''}"
+        if name not in found and not [d for d in check_plan(made) if d.is_error]:
+            found[name] = made
+    return found
+
+
+WAYS = ways()
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("way", WAYS)
+def test_a_product_is_added_to_a_state_however_it_leaves(way: str) -> None:
+    """Residuals that are fetched ahead, tiles that leave by the copy engine, sums in parts."""
+    assert len(WAYS) >= 5
+    draw = np.random.default_rng(0)
+    shapes = {"x": (200, 72), "w": (72, 264), "s": (200, 264)}
+    arrays = {n: draw.integers(-3, 4, shape).astype(np.float16) for n, shape in shapes.items()}
+    text = manifest.show(lower_to("cu", lower_to("gpu", WAYS[way], "sm90"), "sm90"))
+    outputs, _ = run(text, arrays, device="sim", seed=3)
+    wanted = arrays["x"].astype(np.float64) @ arrays["w"] + arrays["s"]
+    np.testing.assert_array_equal(outputs["s"].astype(np.float64), wanted)
 
 
 # --- rows of a cache
@@ -290,7 +359,8 @@ def test_rows_at_a_symbolic_place_are_all_that_is_computed() -> None:
     (item,) = writer.yields
     assert [str(e) for e in item.index] == ["i0", "P + i1", "i2"] and {t.name for t in writer.inputs} == {"k"}
     assert not {t.name for t in made.program.buffers if str(t.type.shape[1]) == "L"} - {item.output}
-    assert [r.name for r in made.program.regions][-1] == writer.name  # when all that reads the old rows is done
+    assert [r.name for r in made.program.regions][0] == writer.name  # others read all rows of the state's memory
+    assert {t.name for r in made.program.regions for t in r.inputs} == {"k", "q", item.output}
 
 
 @pytest.mark.parametrize("text", [CACHE, PUT, TURNED])
@@ -324,6 +394,79 @@ def test_the_kernels_write_rows_of_a_cache(text: str) -> None:
             np.testing.assert_allclose(found["sim"][name], array, rtol=1e-6, err_msg=name)
 
 
+def beside(text: str, signature: str, outputs: str, body: str = "") -> str:
+    """A program with one more output, or state."""
+    new = "present=%new" if "present" in text else "cache=%new"
+    text = text.replace("  out y :", f"{signature}  out y :").replace(
+        f"\noutputs: {new}", f"{body}\noutputs: {new}, {outputs}"
+    )
+    return text
+
+
+OTHER = "  in  other : fp32[2, L, 4]\n  out other : fp32[2, L, 4]\n"
+BESIDE = {
+    "all": (beside(CACHE, "  out all : fp32[2, L, 4]\n", "all=%new"), {"past": "in place"}),
+    "another state": (beside(CACHE, OTHER, "other=%new"), {"past": "in place", "other": "copied"}),
+    "the old one": (beside(CACHE, "  out old : fp32[2, L, 4]\n", "old=past"), {"past": "in place"}),
+    "the old rows": (
+        beside(CACHE, "  out z : fp32[2, P, 4]\n", "z=%z", "  %z = NEG(%old) : fp32[2, P, 4]\n"),
+        {"past": "in place"},
+    ),
+    "the rows so far": (beside(CACHE, "  out now : fp32[2, P + S, 4]\n", "now=%now"), {"past": "in place"}),
+    "all of a scatter": (beside(TURNED, "  out all : fp32[2, L, 4]\n", "all=%new"), {"cache": "in place"}),
+    "a scatter as it is": (beside(TURNED, "  out all : fp32[L, 2, 4]\n", "all=%st"), {"cache": "in place"}),
+    "what was there": (beside(PUT, "  out old : fp32[2, L, 4]\n", "old=cache"), {"cache": "in place"}),
+    "a sum": (PUT.replace("op=UPDATE", "op=SUM"), {"cache": "in place"}),
+}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_cache_and_what_else_wants_it(name: str) -> None:
+    text, wanted = BESIDE[name]
+    assert said_of(text) == wanted
+    arrays = numbers_for(text, L=64, S=2, P=9)
+    if "at" in arrays:
+        arrays["at"] = np.array([5, -1])
+    found = dict(Stages(text).outputs(arrays, True))
+    for stage, outputs in found.items():
+        for n, array in found["tiny"].items():
+            np.testing.assert_allclose(outputs[n], array, rtol=1e-5, atol=1e-5, err_msg=f"{n} at {stage}")
+
+
+def tuples(shape: list[Any]) -> str:
+    """Elements of a cache of several sequences, put by tuples of a sequence and a row, as tiny text."""
+    rows = {"cache": shape, "new": shape, "k": [shape[0], *shape[2:]], "y": shape[:3]}
+    tensors = {n: {"dtype": "fp32", "shape": s} for n, s in rows.items()}
+    tensors["at"] = {"dtype": "i64", "shape": [shape[0], 2]}
+    graph = [
+        {"op": "ScatterND", "inputs": ["cache", "at", "k"], "outputs": ["new"]},
+        {"op": "Reduce", "attrs": {"op": "sum", "axes": [3]}, "inputs": ["new"], "outputs": ["y"]},
+    ]
+    signature = {
+        "inputs": [{"tensor": n} for n in ("cache", "k", "at")],
+        "outputs": [{"tensor": "new", "updates": "cache"}, {"tensor": "y"}],
+    }
+    return tiny.show(front.read(json.dumps({"signature": signature, "tensors": tensors, "graph": graph})))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("shape", [[3, 2048, 2, 4], ["N", "L", 2, 4]])
+def test_rows_of_several_sequences(shape: list[Any]) -> None:
+    """The scatter is along an axis that the cache does not have: memory is the same."""
+    text = tuples(shape)
+    assert said_of(text) == {"cache": "in place"} and threads_that_write(text, "cache", N=3, L=2048) <= 256
+    arrays = numbers_for(text, N=3, L=2048)
+    arrays["at"] = np.array([[2, 5], [0, -1], [2, 5]])
+    found = dict(Stages(text).outputs(arrays, True))
+    wanted = arrays["cache"].copy()
+    for n, (sequence, row) in enumerate(arrays["at"]):
+        wanted[sequence, row] = arrays["k"][n]
+    for stage, outputs in found.items():
+        np.testing.assert_array_equal(outputs["new"], wanted, err_msg=stage)
+        np.testing.assert_allclose(outputs["y"], wanted.sum(3), rtol=1e-5, atol=1e-5, err_msg=stage)
+
+
 # --- what is refused
 
 
@@ -333,8 +476,8 @@ def test_the_kernels_write_rows_of_a_cache(text: str) -> None:
         ("fp32[M]", "fp32[M]", []),
         ("fp32[M]", "fp16[M]", ["E1315"]),
         ("fp32[M]", "fp32[M + 1]", ["E1315"]),
-        ("fp32[M] {role=param}", "fp32[M]", ["E1316"]),
-        ("fp32[M] {storage=const_pool}", "fp32[M]", ["E1316"]),
+        ("fp32[M] {role=param}", "fp32[M] {updates=s}", ["E1316"]),
+        ("fp32[M] {storage=const_pool}", "fp32[M] {updates=s}", ["E1316"]),
         ("fp32[M] {mutability=immutable}", "fp32[M]", ["E1316"]),
         ("fp32[M] {updates=s}", "fp32[M]", ["E1316"]),
         ("fp32[M]", "fp32[M] {updates=t}", ["E1316"]),
@@ -349,6 +492,18 @@ def test_contradictions_of_a_signature(given: str, written: str, codes: list[str
     from tinyir.ir.model import check_model
 
     assert [d.code for d in check_model(module.model)] == codes
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_weight_may_be_given_on_under_its_name_and_not_changed(device: Any) -> None:
+    text = f"{HEAD}  in  w : fp32[M] {{role=param, storage=const_pool}}\n  in  x : fp32[M]\n  out w : fp32[M]\n"
+    body = "\n%y = ADD(x, w) : fp32[M]\noutputs: w=%y\n"
+    assert [d.code for d in tiny.check(tiny.parse(text + body)) if d.is_error] == ["E1316"]
+    text += "  out y : fp32[M]\n" + body.replace("w=%y", "w, y=%y")
+    w = np.float32([1, 2])
+    with tinyir.compile(text, device=device, params={"w": w}) as program:
+        found = program(w)
+        assert list(program.states) == [] and found["w"].tolist() == [1, 2] and found["y"].tolist() == [2, 4]
 
 
 def test_two_outputs_of_one_state_and_a_state_of_none() -> None:
@@ -399,7 +554,6 @@ region new
 # --- between calls
 
 MEAN = "graph<N=1> main(x: f32[N], s: f32[N]) -> (s: f32[N], y: f32[N]) { a = s * 0.5 + x return a, x - a }"
-DEVICES = ["cpu", pytest.param("sim", marks=needs_host_compiler)]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -447,6 +601,17 @@ def test_states_of_other_sizes_and_dtypes(device: Any) -> None:
             program(np.ones(4, np.float32))
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_state_that_is_made_of_constants_is_made_at_each_run(device: Any) -> None:
+    text, _ = PROGRAMS["made of constants"]
+    x = np.float32([1, 2])
+    with tinyir.compile(text, device=device, params={"x": x, "s": x}) as program:
+        for _ in range(2):
+            program.states["s"] = x
+            program()
+            np.testing.assert_array_equal(program.states["s"], -x)
+
+
 JSON = {
     "signature": {
         "inputs": [{"tensor": "x"}, {"tensor": "past", "role": "state", "mutability": "mutable"}],
@@ -467,6 +632,44 @@ def test_an_output_of_another_name(device: Any) -> None:
             assert program(one) == {}
         np.testing.assert_array_equal(program.states["past"], 3 * one)
         np.testing.assert_array_equal(program(one, past=one)["present"], 2 * one)
+
+
+ONE, PAST = {"dtype": "fp32", "shape": ["M"]}, {"id": "p", "uop": "INPUT"}
+LANGUAGES = {
+    "json": json.dumps(JSON),
+    "dsl": "graph<M=4> main(x: f32[M], past: f32[M]) -> (present: f32[M] {updates=past}) { return x + past }",
+    "dsl by name": "graph<M=4> main(x: f32[M], past: f32[M]) -> (past: f32[M]) { return x + past }",
+    "core ir": '%0 = Input() {name="x"} : f32[M]\n%1 = Input() {name="past"} : f32[M]\n'
+    "%2 = BinOp(%0, %1) {op=Add} : f32[M]\noutputs: past=%2\n",
+    "nodeid": json.dumps(
+        {
+            "uops": [
+                {"id": "a", "uop": "INPUT", "arg": {"tensor_id": "x", **ONE}},
+                {**PAST, "arg": {"tensor_id": "past", **ONE}},
+                {"id": "s", "uop": "ADD", "src": ["a", "p"]},
+            ],
+            "outputs": {"past": "s"},
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_has_states(language: str) -> None:
+    module = front.read(LANGUAGES[language])
+    assert [d for d in tiny.check(module) if d.is_error] == [] and list(module.model.states()) == ["past"]
+    assert said_of(tiny.show(module)) == {"past": "in place"}
+    one = np.ones(3, np.float32)
+    with tinyir.compile(LANGUAGES[language], device="cpu", params={"past": one}) as program:
+        assert program(one) == {} and program.states["past"].tolist() == [2, 2, 2]
+
+
+def test_states_on_the_way_back() -> None:
+    """The graph DSL says all; Core IR calls the new value as the state."""
+    module = front.read(json.dumps(JSON))
+    again = front.read(dsl_of(module))
+    assert again.model.states() == {"past": "present"}
+    assert list(front.read(coreir_of(module)).model.states()) == ["past"]
 
 
 def test_front_end_json_that_contradicts_itself() -> None:

@@ -67,7 +67,8 @@ def _size(word: str) -> tuple[str, int]:
 
 
 def arrays_for(model: Model, args: argparse.Namespace, program: Any) -> tuple[dict[str, Any], dict[str, int]]:
-    """The input arrays by name: those of --inputs, the weights that the text points at, the rest at random if asked, of
+    """The input arrays by name: those of --inputs, of the file of --states where there is one, the weights that the
+    text points at, the rest at random if asked, of
     the sizes that the others settle, and positive where `program` (as `playback.PROGRAMS` gives it) takes roots of
     them; and the sizes that are known beside them, of --size and, where arrays are drawn, of the shape set. Raises
     Refused (E17xx) when a file cannot be read or a size is missing."""
@@ -76,7 +77,8 @@ def arrays_for(model: Model, args: argparse.Namespace, program: Any) -> tuple[di
     from ..runtime.arrays import random_arrays, read_arrays, sizes_for
     from ..runtime.weights import read_weights
 
-    given = read_arrays(args.inputs)
+    states = getattr(args, "states", None)
+    given = read_arrays([*args.inputs, *([states] if states and Path(states).exists() else [])])
     folder = (
         Path(args.weights) if args.weights else Path(args.file).parent if args.file and args.file != "-" else Path()
     )

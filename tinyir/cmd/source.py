@@ -32,6 +32,34 @@ def shape_option(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="make a constant of an input of an ONNX model, such as rate=16000; may be repeated",
     )
+    state_options(parser)
+
+
+def state_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say what of an ONNX model is a state."""
+    parser.add_argument(
+        "--state",
+        metavar="INPUT=OUTPUT",
+        type=_pair,
+        action="append",
+        default=[],
+        help="the output of an ONNX model that is the next value of an input, beside those that are called so, such as "
+        "past.0.key=present.0.key; may be repeated",
+    )
+    parser.add_argument(
+        "--room",
+        metavar="ROWS",
+        type=int,
+        default=0,
+        help="how many rows a cache of an ONNX model has room for: it becomes a state, which grows in place",
+    )
+
+
+def _pair(word: str) -> tuple[str, str]:
+    name, sign, output = word.partition("=")
+    if not name or not output:
+        raise argparse.ArgumentTypeError(f"{word!r} is not INPUT=OUTPUT")
+    return name, output
 
 
 def _shape(word: str) -> tuple[str, list[str]]:
@@ -64,11 +92,18 @@ def _json_of(session: Session, raw: bytes) -> str:
 
     shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
     if front.is_pt2(raw):
-        for name in values:
-            raise refuse("E0128", name, tensor=name, fault=Phrase("values are given to inputs of ONNX models only"))
+        for name in (*values, *dict(getattr(session.args, "state", []))):
+            fault = Phrase("values and states are told of inputs of ONNX models only")
+            raise refuse("E0128", name, tensor=name, fault=fault)
         return front.pt2_to_json(raw, _spelled(session), shapes)
     return front.onnx_to_json(
-        raw, _spelled(session), shapes, values, Path(session.file).parent if session.file else None
+        raw,
+        _spelled(session),
+        shapes,
+        values,
+        Path(session.file).parent if session.file else None,
+        dict(getattr(session.args, "state", [])),
+        getattr(session.args, "room", 0),
     )
 
 

@@ -35,6 +35,11 @@ def parser() -> argparse.ArgumentParser:
     )
     feed_options(made)
     made.add_argument(
+        "--states",
+        metavar="FILE.npz",
+        help="states by their names: read from the file where there is one, and written there after the run",
+    )
+    made.add_argument(
         "--device",
         choices=("auto", "cuda", "cpu", "sim"),
         default="auto",
@@ -105,6 +110,9 @@ def _body(session: Session) -> None:
         write_whole(Path(args.timeline), trace_of(report.moments).encode("utf-8"))
     if args.out:
         write_arrays(args.out, outputs)
+    if args.states:
+        new = {state: outputs[output] for state, output in module.region.model.states().items()}
+        write_arrays(args.states, new)
     lines = [summary_of(outputs)]
     lines += [f"check: {difference}\n" for difference in report.differences]
     peaks = _peaks_of(report, module.region.model)

@@ -96,7 +96,10 @@ class _Writer:
                 instructions.append(
                     constant(instruction, value.attr("value")) if cover.opcode.startswith("Const") else instruction
                 )
-        return CoreModule(tuple(instructions), tuple(Output(ids[r.value], r.output) for r in self.source.results))
+        # an output of an input's name is its new value: the language has no other word for a state
+        state_of = {output: state for state, output in self.source.model.states().items()}
+        outputs = (Output(ids[r.value], state_of.get(r.output, r.output)) for r in self.source.results)
+        return CoreModule(tuple(instructions), tuple(outputs))
 
     def spread(self, value: tiny.Value) -> list[str]:
         """What a value that cannot be said reads; of an EXPAND, which is not a fault by itself, what that reads."""

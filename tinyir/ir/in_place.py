@@ -21,15 +21,22 @@ from .expr import ONE, Expr
 from .present import guard_names, names_in
 
 
-def owner_of(module: Any, name: str) -> str:
-    """The tensor in whose memory `name` lives: itself, what its alias leads to, or the state that it updates."""
+def homes_of(module: Any, name: str) -> tuple[str, ...]:
+    """A tensor, what its alias leads to, and so on; the last is the tensor in whose memory it is, a state where it is
+    the new value of one."""
+    found = [name]
     for _ in range(len(module.program.buffers) + 1):
-        buffer = module.program.buffer(name)
-        target = buffer.attr("alias") if buffer is not None else None
-        if target is None:
-            return name if buffer is not None else module.model.memory_of(name)
-        name = target
-    return name
+        buffer = module.program.buffer(found[-1])
+        target = buffer.attr("alias") if buffer is not None else module.model.memory_of(found[-1])
+        if target is None or target == found[-1]:
+            break
+        found.append(target)
+    return tuple(found)
+
+
+def owner_of(module: Any, name: str) -> str:
+    """The tensor in whose memory `name` is: itself, what its alias leads to, or the state that it updates."""
+    return homes_of(module, name)[-1]
 
 
 def renewed_by(module: Any, region: Any) -> dict[str, str]:
@@ -132,4 +139,4 @@ def _is_own_by_isl(iters: dict[str, Expr], index: tuple[Expr, ...], item: Any) -
     return met.is_subset(met.identity(met.get_space()))
 
 
-__all__ = ["check_in_place", "owner_of", "renewed_by"]
+__all__ = ["check_in_place", "homes_of", "owner_of", "renewed_by"]

@@ -194,6 +194,11 @@ def is_constant(tensor: Any) -> bool:
     return tensor.attr("storage") == "const_pool"
 
 
+def is_fixed(tensor: Tensor) -> bool:
+    """Whether an input is a weight, which no run changes. An output of its name gives it on as it is."""
+    return is_constant(tensor) or tensor.attr("role") == "param"
+
+
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
     return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else quoted(name)
@@ -344,7 +349,7 @@ def _check_states(model: Model) -> Iterator[Diag]:
         if given is None:
             known = ", ".join(t.name for t in model.inputs[:8]) or Phrase("none")
             fault = Phrase("no input is called {state} (the inputs: {known})", state=state, known=known)
-        elif is_constant(given) or given.attr("role") == "param":
+        elif is_fixed(given) and output.attr("updates") is not None:
             fault = Phrase("{state} is a constant of the model", state=state)
         elif dict(given.attrs).get("mutability") == "immutable":
             fault = Phrase("{state} is declared immutable", state=state)
@@ -385,6 +390,7 @@ __all__ = [
     "is_alignment",
     "is_constant",
     "is_exchanged",
+    "is_fixed",
     "memory_order",
     "memory_type",
     "model_of",

@@ -9,6 +9,7 @@ from typing import Any
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from .expr import ONE, Bound, Expr
+from .model import is_fixed
 from .ops import OPS
 from .rules import infer
 
@@ -191,6 +192,7 @@ def _check_results(module: Any) -> Iterator[Diag]:
                 declared.span,
             )
         given[result.output] = result.value
+        yield from _check_fixed(module, result)
     for output in module.model.outputs:
         if output.name not in given:
             yield Diag(
@@ -199,6 +201,15 @@ def _check_results(module: Any) -> Iterator[Diag]:
                 {"fault": Phrase("no value is given for {output}", output=output.name)},
                 output.span,
             )
+
+
+def _check_fixed(module: Any, result: Any) -> Iterator[Diag]:
+    """A weight that is an output under its own name is given on as it is."""
+    weight, output = module.model.input(result.output), module.model.output(result.output)
+    if weight is not None and output is not None and is_fixed(weight) and result.value != weight.name:
+        fault = Phrase("{state} is a constant of the model", state=weight.name)
+        facts = {"output": output.name, "state": weight.name, "fault": fault}
+        yield Diag("E1316", output.name, facts, output.span)
 
 
 def check_must_fuse(module: Any) -> Iterator[Diag]:

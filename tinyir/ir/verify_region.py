@@ -29,7 +29,7 @@ from .body import (
     walk,
 )
 from .expr import Expr
-from .in_place import owner_of
+from .in_place import homes_of, owner_of
 from .model import is_exchanged, memory_type
 from .ops import REDUCERS
 from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
@@ -177,7 +177,7 @@ def _check_order(module: Any) -> Iterator[Diag]:
     for region in program.regions:
         for tensor in region.inputs:
             owner = owner_of(module, tensor.name)
-            if renewed.get(owner, tensor.name) != tensor.name:
+            if owner in renewed and renewed[owner] not in homes_of(module, tensor.name):
                 facts = {"region": region.name, "state": owner, "name": tensor.name, "new": renewed[owner]}
                 yield Diag("E1427", region.name, facts, tensor.span)
             if owner not in written:

@@ -37,8 +37,9 @@ SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
 class Program:
     """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature:
     they are neither allocated nor filled here. `code` is what the device loaded of the text, to be kept while the
-    program is; without it the program loads its own. Programs of one device know nothing of one another. Raises
-    Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
+    program is; without it the program loads its own; `is_tried`: its kernels have run, for other sizes. Programs of one
+    device know nothing of one another. Raises Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721
+    (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Program:
         sizes: Mapping[str, int],
         kept: Mapping[str, Buffer] | None = None,
         code: Any = None,
+        is_tried: bool = False,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.device = device
@@ -72,10 +74,9 @@ class Program:
             self._free()
             raise
         self.launches = self._bound({})
-        signature = {t.name for t in self.model.inputs}
-        self._once_reads = {name for launch in self._once for name in launch.tensors if name in signature}
-        self._constants: set[str] = set()  # of those the ones that have not changed since `_once` was made
-        self._replays = Replays(device, self._bound)
+        self._once_reads = self._read_once()
+        self._is_made_once = False  # and of those numbers that are in memory
+        self._replays = Replays(device, self._bound, is_tried)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
@@ -100,7 +101,8 @@ class Program:
         states = self.model.states()
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in states)
-            self._constants.discard(name)
+            if name in self._once_reads:
+                self._is_made_once = False
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
         """All launches, in order, to the end of the last; `given` are buffers of the caller's for this run. Raises
@@ -114,12 +116,19 @@ class Program:
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
         """The launches that need not be made again while the constants which they read are the same ones. What the
         caller hands over on the device may hold other numbers at every run."""
-        if self._constants == self._once_reads and self._once_reads.isdisjoint(given):
+        if self._is_made_once and self._once_reads.isdisjoint(given):
             return
         buffers = self._placed(given)
         for b in (self._bind(launch, buffers) for launch in self._once):
             b.run_on(self.device)
-        self._constants = set(self._once_reads) if self._once_reads.isdisjoint(given) else set()
+        self._is_made_once = self._once_reads.isdisjoint(given)
+
+    def _read_once(self) -> frozenset[str]:
+        """The tensors of the signature that what is made once is computed of."""
+        signature = {t.name for t in self.model.inputs}
+        mapped = {name: m.tensor for name, m in self._maps.items()}
+        named = (n for launch in self._once for n in (*launch.tensors, *(mapped[m] for m in launch.maps)))
+        return frozenset(n for n in named if n in signature)
 
     def _run_one_by_one(self, launches: tuple[Bound, ...]) -> None:
         inputs = {t.name for t in self.model.inputs}

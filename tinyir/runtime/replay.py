@@ -25,13 +25,14 @@ class _Set:
 
 
 class Replays:
-    """The launches that `bind` makes of buffers of the caller's, kept ready. `device` is a `cuda.CudaDevice`."""
+    """The launches that `bind` makes of buffers of the caller's, kept ready. `device` is a `cuda.CudaDevice`. Where
+    their kernels have run before, for other sizes, they are not launched one by one at first (`is_tried`)."""
 
-    def __init__(self, device: Any, bind: Callable[[Mapping[str, Buffer]], tuple[Bound, ...]]):
+    def __init__(self, device: Any, bind: Callable[[Mapping[str, Buffer]], tuple[Bound, ...]], is_tried: bool = False):
         self._device = device
         self._bind = bind
         self._sets: OrderedDict[tuple[tuple[str, int], ...], _Set] = OrderedDict()
-        self._is_tried = False
+        self._is_tried = is_tried
 
     def run(self, given: Mapping[str, Buffer]) -> None:
         """All launches, to their end. Raises Refused (E1730)."""

@@ -24,7 +24,7 @@ from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
 from .external import External, GpuArray, external_of, on_host
 from .program import Program, shared_of
-from .states import States
+from .states import States, kept_states
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
 MOST_PROGRAMS = 8  # sets of sizes that are kept
@@ -53,7 +53,7 @@ class Session:
         self.model = module.region.model
         self.text = text
         given = {name: on_host(name, array) for name, array in (weights or {}).items()}
-        self._renewed = self.model.states()  # inputs, and the outputs that are their new values
+        self._renewed = kept_states(self.model)
         self._first = {name: array for name, array in given.items() if name in self._renewed}
         self.weights = {name: array for name, array in given.items() if name not in self._renewed}
         self.inputs = tuple(
@@ -65,6 +65,7 @@ class Session:
         self.where = ("cpu" if fault else "cuda") if device == "auto" else device
         self._device: Device | None = None
         self._code: Any = None
+        self._is_tried = False
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
@@ -107,6 +108,7 @@ class Session:
         program.upload({t.name: laid(t, arrays[t.name]) for t in self.inputs if t.name not in outside})
         if not outside:
             program.run(self.states.buffers())
+            self._is_tried = True
             return program.outputs(self._told(arrays), self.states.buffers())
         return self._run_there(program, arrays, outside)
 
@@ -202,7 +204,7 @@ class Session:
         key = tuple(sizes[s] for s in self.model.symbols())
         if key not in self._programs:
             kept = {**self._pool, **self.states.buffers()}
-            self._programs[key] = Program(self._device, self.text, self.module, sizes, kept, self._code)
+            self._programs[key] = Program(self._device, self.text, self.module, sizes, kept, self._code, self._is_tried)
             if len(self._programs) > MOST_PROGRAMS:
                 self._programs.popitem(last=False)[1].release()
         self._programs.move_to_end(key)
@@ -231,5 +233,6 @@ class Session:
             results[tensor.name] = GpuArray(buffer.address, tensor, shape, lent, device.copy_out, device.ordinal)
         device.wait_for_all()  # what other libraries still do to the inputs, and to results that they have let go of
         program.run(given)
+        self._is_tried = True
         here = [t for t in self._told(arrays) if t.name not in results]
         return {**results, **program.outputs(here, given)} if here else results

@@ -10,11 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.model import Model, Tensor
+from ..ir.model import Model, Tensor, is_fixed
 from ..play.arrays import adopt, check_arrays, in_memory
 from .abi import alignment_of, laid, native
 from .device import Buffer, Device
 from .external import on_host
+
+
+def kept_states(model: Model) -> dict[str, str]:
+    """The inputs that a program keeps between its calls, each with the output that is its new value. A weight that is
+    an output under its own name is not among them: nothing changes it."""
+    return {name: output for name, output in model.states().items() if not is_fixed(model.input(name))}
 
 
 class States(Mapping[str, np.ndarray]):
@@ -22,7 +28,7 @@ class States(Mapping[str, np.ndarray]):
     value yet is not among them. `device` is None in playback."""
 
     def __init__(self, model: Model, device: Device | None):
-        names = model.states()
+        names = kept_states(model)
         self.types: dict[str, Tensor] = {t.name: t for t in model.inputs if t.name in names}
         self._device = device
         self._arrays: dict[str, np.ndarray] = {}
@@ -89,4 +95,4 @@ class States(Mapping[str, np.ndarray]):
         self._arrays.clear()
 
 
-__all__ = ["States"]
+__all__ = ["States", "kept_states"]

@@ -8,6 +8,7 @@ included.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...kit.diag import refuse
@@ -16,18 +17,26 @@ from ..program.ranges import without_ranges
 from ..program.text import show
 from .constants import Weights
 from .model import Words, load, program_of
+from .states import Wanted
 
 MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
 
 
 def to_json(
-    raw: bytes, file: str = "", shapes: Words | None = None, values: Words | None = None, folder: Path | None = None
+    raw: bytes,
+    file: str = "",
+    shapes: Words | None = None,
+    values: Words | None = None,
+    folder: Path | None = None,
+    states: Mapping[str, str] | None = None,
+    room: int = 0,
 ) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in;
     `shapes` gives sizes to inputs whose sizes are open, by name, and symbols their ranges (`ranges`); `values` makes
     constants of inputs, their elements in row-major order. `folder` is where the model's file is: small tensors that it
-    keeps in files beside it are read. Raises Refused with every fault found (E0121 to E0128 and what lowering
-    finds)."""
+    keeps in files beside it are read. `states` gives inputs the outputs that are their next values, beside those that
+    are called so; `room` is for how many rows a cache that grows has room. Raises Refused with every fault found (E0121
+    to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     try:
@@ -35,7 +44,9 @@ def to_json(
     except ImportError:
         raise refuse("E0121", reason=Phrase("the package onnx is not installed: pip install 'tinyir[onnx]'")) from None
     sizes, ranges = without_ranges(shapes or {})
-    return show(*program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges))
+    return show(
+        *program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges, Wanted(states or {}, room))
+    )
 
 
 __all__ = ["MAGIC", "to_json"]

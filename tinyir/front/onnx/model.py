@@ -20,6 +20,7 @@ from ..program.terms import Term, known
 from .constants import Weights, term_of
 from .elements import element_of
 from .order import sort_nodes
+from .states import States, Wanted
 from .table import FOLDS, ONNX_OPS
 from .translate import FAULTY, Scope, Translator, Unequal, node_word, word_of
 
@@ -122,14 +123,14 @@ def opsets_of(model: Any) -> dict[str, int]:
 
 
 def program_of(
-    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges
+    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges, wanted: Wanted | None = None
 ) -> tuple[str, Program, list[str], list[str]]:
     """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op
-    needs to equal another size is that size. Raises Refused with every fault found."""
+    needs to equal another size is that size; `wanted` says what is a state. Raises Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
-            return _program_of(model, weights, shapes, values, ranges, equal)
+            return _program_of(model, weights, shapes, values, ranges, equal, wanted or Wanted())
         except Unequal as found:
             equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {
                 found.symbol: found.size
@@ -137,7 +138,13 @@ def program_of(
 
 
 def _program_of(
-    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges, equal: Mapping[str, Expr]
+    model: Any,
+    weights: Weights,
+    shapes: Words,
+    values: Words,
+    ranges: Ranges,
+    equal: Mapping[str, Expr],
+    wanted: Wanted,
 ) -> tuple[str, Program, list[str], list[str]]:
     graph = model.graph
     functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
@@ -169,16 +176,19 @@ def _program_of(
                 )
             )
     symbols: dict[str, str] = {}
+    given = {i.name: i for i in inputs if i.name not in values}
+    states = States(wanted, given, {o.name: o for o in graph.output}, program)
     for value in inputs:
         try:
             dtype, form = _element(value)
             shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
             stated = values.get(value.name)
-            scope.terms[value.name] = (
-                program.input(value.name, dtype, shape, form)
-                if stated is None
-                else _stated(value.name, dtype, shape, stated)
-            )
+            if stated is not None:
+                scope.terms[value.name] = _stated(value.name, dtype, shape, stated)
+                continue
+            present = next((o for o in graph.output if o.name == states.pairs.get(value.name)), None)
+            told = _told(present, symbols, equal)
+            scope.terms[value.name] = states.input(value.name, program.input(value.name, dtype, shape, form), told)
         except Refused as fault:
             faults += fault.diags
             scope.terms[value.name] = FAULTY
@@ -194,6 +204,11 @@ def _program_of(
             translator.output(scope.find(name), name)
         except Refused as fault:
             faults += fault.diags
+    if not faults and not translator.unsupported:
+        try:
+            states.settle({name: program.made.get(name, scope.find(name)) for name in outputs})
+        except Refused as fault:
+            faults += fault.diags
     if translator.unsupported:
         named = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in translator.unsupported.items())
         faults.insert(0, Diag("E0123", "", {"ops": named}))
@@ -205,8 +220,15 @@ def _program_of(
         bare(graph.name) if graph.name else "main",
         program,
         [i.name for i in inputs if i.name not in values],
-        list(dict.fromkeys(outputs)),
+        states.outputs(list(dict.fromkeys(outputs))),
     )
+
+
+def _told(value: Any, symbols: dict[str, str], equal: Mapping[str, Expr]) -> tuple[Expr, ...] | None:
+    """The shape that the model states of an output, where it does."""
+    if value is None or value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
+        return None
+    return tuple(d.substitute(equal) for d in shape_of(value, None, symbols))
 
 
 def _element(value: Any) -> tuple[DType, str]:

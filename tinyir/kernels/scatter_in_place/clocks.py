@@ -9,6 +9,7 @@ from ...ir.scatters import columns_of, put_in_place
 from ..family import Clocks, Conditions, Problem
 
 UPDATE_ISSUE = 12  # warp instructions for one update
+AHEAD = 8  # updates whose places, which an earlier kernel has left in the L2 cache, are loaded side by side
 
 
 def in_place_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
@@ -25,7 +26,7 @@ def in_place_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         {
             "memory": moved / device.dram_bytes_per_us,
             "compute": issue / device.clock_ghz / 1e3,
-            "latency": waves * (1 + updates) * device.dram_latency_ns / 1e3,
+            "latency": waves * (device.l2_latency_ns + (1 + (updates - 1) / AHEAD) * device.dram_latency_ns) / 1e3,
         }
     )
 

@@ -83,8 +83,8 @@ class Node:
 class Graph:
     """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the
     model that a value is, `users` the nodes that read it, `values` every value of the program by name. `parts` are
-    nodes that compute some rows of a state's new value, each with that value, which is not a node and is in the state's
-    memory, and where they begin in it."""
+    nodes that compute some or all of a state's new value, each with that value, which is not a node and is in the
+    state's memory, and the index in it at each point of the node."""
 
     module: poly.Module
     nodes: dict[str, Node]

@@ -51,8 +51,8 @@ class Memory:
     def _outputs_of(self, name: str, is_deferred: bool) -> tuple[str, ...]:
         """The outputs that a value is, or a buffer."""
         outputs = tuple(o for o in self.graph.results_of(name) if o not in self.state_of)
+        here = [state for state, value in self.in_place.items() if value == name]
         states = [self.state_of[o] for o in self.graph.results_of(name) if o in self.state_of]
-        here = [state for state in states if self.in_place.get(state) == name]
         states = [state for state in states if state not in here]
         if name in self.graph.parts:
             return self._rows(name, outputs, here[0], states)
@@ -124,7 +124,7 @@ class Memory:
             self.copies.append((source, target))
             return
         target = self.state_of[target]
-        if source == target:
+        if source == target or target in self.in_place:
             return
         if self._is_input(source):
             kept = self._kept_as(target) if target in self.exchanged else self.buffer(target)
@@ -186,8 +186,8 @@ def assembled(
             continue
         escaping = cluster.escaping(graph)
         outputs = memory.outputs_of(escaping, cluster.number in streams)
-        corners = {name: corner for name, (_, corner) in graph.parts.items()}
-        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order, corners)
+        places = {name: place for name, (_, place) in graph.parts.items()}
+        writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order, places)
         name_of[cluster.number] = _fitting(_name_of(cluster, escaping, graph, taken), taken)
         regions.append(writer.region(name_of[cluster.number]))
     kernels = [tuple(name for number, name in name_of.items() if number in kernel) for kernel in demanded]

@@ -60,7 +60,7 @@ class _Either(Container[str]):
 class Writer:
     """One cluster on its way to being a region. `tensor_of` gives the memory of a value that is outside; `known` is
     memory by its name, `in_order` brings what there is for each axis of a tensor in the order of the axes in memory;
-    `corners` say where values begin in their memory that are a part of it."""
+    `places` are where values are in their memory that are a part of it, in terms of their axes."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class Writer:
         tensor_of: Callable[[str], Tensor],
         known: Mapping[str, Tensor],
         in_order: Callable[[str, tuple], tuple] = lambda _, items: items,
-        corners: Mapping[str, tuple[Expr, ...]] | None = None,
+        places: Mapping[str, tuple[Expr, ...]] | None = None,
     ):
         self.graph = graph
         self.cluster = cluster
-        self.corners = corners or {}
+        self.places = places or {}
         self.outputs = outputs
         self.tensor_of, self.known, self.in_order = tensor_of, known, in_order
         self.taken = _Either(known, graph.types)  # by memory, which an index cannot name beside an axis
@@ -164,7 +164,8 @@ class Writer:
             if member in cluster.stored and not isinstance(body, (Literal, Ref)):
                 lets.append(Let(member, body, node.value.origin))
                 body = Ref(member, body.dtype)
-            index = tuple(e + c for e, c in zip(index, self.corners[member])) if member in self.corners else index
+            if member in self.places:
+                index = tuple(e.substitute(point) for e in self.places[member])
             yields += [Yield(o, self.in_order(o, index), body, (), node.value.origin) for o in outputs]
         written = tuple(self.known[o] for outputs in self.outputs.values() for o in outputs)
         return Region(name, self._inputs(lets, yields), written, self.iters, tuple(lets), tuple(yields))

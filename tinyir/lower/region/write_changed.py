@@ -1,8 +1,11 @@
 """A state of which a run changes some rows alone, as a cache takes one row more: those are computed and written, at
 their place; the others stay as they are.
 
-before: %new = WHERE(i1 < P, cache, WHERE(i1 < P + 1, k, cache)) : fp32[H, L, D]      of the state cache
+before: %now = WHERE(i1 < P, cache, k) : fp32[H, P + 1, D]
+        %new = WHERE(i1 < P + 1, %now, cache) : fp32[H, L, D]      of the state cache
+        %y reads %now[i0, i1, i2]
 after:  %new = k : fp32[H, 1, D], written at [0, P, 0] of the memory of cache
+        %y reads %new[i0, i1, i2], from that memory
 
 What an element of the new value is, is followed through movements and choices by place (`WHERE` of a comparison of
 IOTAs and sizes). isl says for which elements it is the old value of this very element, and what the others are. These
@@ -42,6 +45,8 @@ def write_changed(graph: Graph, states: Collection[str], apart: Collection[str] 
     for state, output in graph.program.model.states().items():
         if state in states and value_of[output] in graph.nodes:
             graph = _along_own_axis(graph, value_of[output])
+            if value_of[output] not in graph.nodes:
+                continue
             graph = _narrowed(graph, state, value_of[output])
             graph = _apart(graph, value_of[output], output) if state in apart else graph
     return graph
@@ -91,6 +96,7 @@ class _Walk:
         self.graph = graph
         self.axes = {a.name: a.size for a in axes}
         self.parts: list[_Part] = []
+        self.seen: list[_Part] = []  # values on the way
         self.params: dict[Expr, str] = dict(symbol_params(graph.program.model.symbols()))
         ranges = [(s, low, high) for s, low, high in graph.ranges()]
         self.given = [f"{low} <= {as_affine(Expr.of(s), self.params)} <= {high}" for s, low, high in ranges]
@@ -115,6 +121,7 @@ class _Walk:
         if not is_followed or name in node.leaves:
             self.parts.append(_Part(where, name, index))
             return len(self.parts) <= MOST_PIECES
+        self.seen.append(_Part(where, name, index))
         point = {a.name: e for a, e in zip(node.own, index)}
         if node.kind == "movement":
             return self._access(moved(node.reads[0], point), where, state)
@@ -200,7 +207,38 @@ def _narrowed(graph: Graph, state: str, value: str) -> Graph:
     if box is None:
         return graph
     corner, sizes = box
-    return _with_rows(graph, node, corner, sizes, rest[0])
+    first = [p.source for p in walk.seen if p.source != value and _is_first_part(p, graph, walk)]
+    return _with_rows(_reading(graph, value, first), node, corner, sizes, rest[0])
+
+
+def _is_first_part(part: _Part, graph: Graph, walk: _Walk) -> bool:
+    """Whether a value on the way is the first rows of the new value, which is in memory anyway."""
+    node = graph.nodes[part.source]
+    names = list(walk.axes)
+    if graph.results_of(part.source) or len(node.own) != len(names):
+        return False
+    own = tuple(ZERO if walk.axes[n] == ONE else Expr.of(n) for n in names)
+    if any(e != wanted and not (a.size == ONE and e == ZERO) for e, wanted, a in zip(part.index, own, node.own)):
+        return False
+    box = domain_text(tuple(zip(names, (a.size for a in node.own))), walk.params)
+    return walk.set_of([*box, *walk.given]).is_subset(part.where)
+
+
+def _reading(graph: Graph, value: str, first: Collection[str]) -> Graph:
+    """The graph that reads the new value in the place of its first rows."""
+
+    def put(piece: Piece) -> Piece:
+        found = piece.target
+        is_first = isinstance(found, Read) and found.source in first
+        return Piece(piece.guard, Read(value, found.index)) if is_first else piece
+
+    nodes = {
+        name: replace(one, reads=tuple(Access(tuple(map(put, a.pieces))) for a in one.reads))
+        if name != value and name not in first and {*one.sources} & {*first}
+        else one
+        for name, one in graph.nodes.items()
+    }
+    return replace(graph, nodes=nodes)
 
 
 def _with_rows(graph: Graph, node: Node, corner: Index, sizes: Index, part: _Part) -> Graph:
@@ -220,7 +258,8 @@ def _with_rows(graph: Graph, node: Node, corner: Index, sizes: Index, part: _Par
     name = _free(graph, f"{value}.rows")
     rows = replace(rows, value=replace(rows.value, name=name))
     nodes = {name if n == value else n: rows if n == value else one for n, one in graph.nodes.items()}
-    parts = {**graph.parts, name: (value, corner)}
+    written = tuple(c if a.size == ONE else Expr.of(a.name) + c for a, c in zip(axes, corner))
+    parts = {**graph.parts, name: (value, written)}
     results = dict(graph.results)
     results[name] = results.pop(value)
     types = {**graph.types, name: rows.value.type}
@@ -287,6 +326,8 @@ def _along_own_axis(graph: Graph, value: str) -> Graph:
     if inner is None or inner.kind != "scatter" or graph.results_of(inner.name) or value in inner.sources:
         return graph
     place = {e.name: at for at, e in enumerate(target.index) if e.name is not None}
+    if any(e.name is None and e != ZERO for e in target.index):
+        return _through_reshapes(graph, node, target.index, inner)
     own = [a.name for a in node.own if a.size != ONE]
     along = inner.value.attr("axis") % inner.value.type.rank
     flat = all(a.size == ONE for at, a in enumerate(inner.own) if at not in place.values())
@@ -321,6 +362,66 @@ def _along_own_axis(graph: Graph, value: str) -> Graph:
             is_reader = inner.name in one.sources
             nodes[name] = replace(one, reads=tuple(map(turned, one.reads))) if is_reader else one
     return replace(graph, nodes=nodes)
+
+
+def _through_reshapes(graph: Graph, node: Node, index: Index, inner: Node) -> Graph:
+    """The graph with a new value that is a scatter in another shape, as that scatter, which is written at the index
+    that its element has in the new value; others read that."""
+    back = _inverse(index, node.own, inner.own)
+    if back is None:
+        return graph
+    value, place = node.name, tuple(back[a.name] for a in node.own)
+
+    def turned(one: Node) -> Node:
+        """A reader of the scatter as one of the new value."""
+        scope = Scope(tuple((a.name, a.size) for a in one.axes), graph.ranges())
+
+        def put(piece: Piece) -> Piece:
+            found = piece.target
+            if not isinstance(found, Read) or found.source != inner.name:
+                return piece
+            here = dict(zip((a.name for a in inner.own), found.index))
+            apart = {name: Expr.of(f"{name}_") for name in here}  # the axes of both are i0, i1, ...
+            there = {f"{name}_": e for name, e in here.items()}
+            moved_to = (scope.simplify(e.substitute(apart).substitute(there)) for e in place)
+            return Piece(piece.guard, Read(value, tuple(moved_to)))
+
+        return replace(one, reads=tuple(Access(tuple(map(put, a.pieces))) for a in one.reads))
+
+    nodes = {
+        name: turned(one) if inner.name in one.sources else one for name, one in graph.nodes.items() if name != value
+    }
+    results = {n: o for n, o in graph.results.items() if n != value} | {inner.name: graph.results[value]}
+    return replace(graph, nodes=nodes, results=results, parts={**graph.parts, inner.name: (value, place)})
+
+
+def _inverse(index: Index, axes: tuple[Axis, ...], inner: tuple[Axis, ...]) -> dict[str, Expr] | None:
+    """Each of the axes in terms of the inner ones, each of which is a number with some of the axes as its digits; None
+    where the index is not so."""
+    size_of = {a.name: a.size for a in axes}
+    found = {a.name: ZERO for a in axes if a.size == ONE}
+    for whole, e in zip(inner, index):
+        strides: dict[str, Expr] = {}
+        for coefficient, monomial in e.terms:
+            names = [m for m in monomial if isinstance(m, str) and m in size_of]
+            if len(names) != 1:
+                return None
+            rest = list(monomial)
+            rest.remove(names[0])
+            strides[names[0]] = strides.get(names[0], ZERO) + Expr(((coefficient, tuple(rest)),))
+        number, step = Expr.of(whole.name), ONE
+        while strides:
+            name = next((n for n, stride in strides.items() if stride == step), None)
+            if name is None or name in found:
+                return None
+            del strides[name]
+            wider = step * size_of[name]
+            digit = number // step
+            found[name] = digit - size_of[name] * (number // wider) if strides else digit
+            step = wider
+        if step != whole.size:
+            return None
+    return found if len(found) == len(axes) else None
 
 
 __all__ = ["write_changed"]

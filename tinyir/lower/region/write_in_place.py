@@ -49,6 +49,10 @@ def written_in_place(
         value = value_of[output]
         if state in made.copied or value == state:
             continue
+        value = _in_own_shape(graph, value)
+        if other := next((s for s, v in made.values.items() if v == value and v in graph.parts), ""):
+            made.copied[state] = Phrase("its new value is that of state {other}", other=other)
+            continue
         if reason := _reason(graph, found, shared, value):
             made.copied[state] = reason
             continue
@@ -66,6 +70,13 @@ def written_in_place(
     return made
 
 
+def _in_own_shape(graph: Graph, value: str) -> str:
+    """The value that is computed, where one is the same memory in another shape."""
+    while value in graph.nodes and graph.nodes[value].kind == "reshape":
+        (value,) = graph.nodes[value].sources
+    return value
+
+
 def _reading(found: Partition, memory: Collection[str]) -> set[int]:
     """The clusters that read some memory."""
     return {c.number for c in found.in_order() if any(s in memory for n in c.members.values() for s in n.sources)}
@@ -76,8 +87,6 @@ def _reason(graph: Graph, found: Partition, shared: Collection[int], value: str)
     node = graph.nodes.get(value)
     if node is None:
         return Phrase("its new value is an input")
-    if node.kind == "reshape":
-        return Phrase("its new value is computed in another shape")
     cluster = found.cluster_of(value)
     if cluster is None or cluster.number in shared:
         return Phrase("its new value is computed in a kernel of several regions")

@@ -9,6 +9,7 @@ from . import (
     indexing,
     movement,
     normalization,
+    recurrent,
     reduction,
     windows,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "indexing",
     "movement",
     "normalization",
+    "recurrent",
     "reduction",
     "windows",
 ]
