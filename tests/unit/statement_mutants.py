@@ -1,5 +1,5 @@
 """Faults planted by rule in the statements of gpu text, one a kernel: what orders something is dropped, comes once
-more, or begins at another slot.
+more, or begins at another slot; what guards keep threads from is done by them.
 
 A rule leaves alone what no thread can tell: a phase that nothing asks for. What is left that changes nothing is in
 HARMLESS, each with its reason.
@@ -13,12 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tinyir.ir import gpu
+from tinyir.ir.expr import ZERO, Bound, Expr
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.dry import check_dry_runs
 from tinyir.ir.gpu.nodes import Kernel
 from tinyir.ir.gpu.verify import check_kernels, exprs_in
 from tinyir.ir.gpu.walk import statements
+from tinyir.ir.gpu.writes import check_writes
 
+CHECKS = (check_kernels, check_dry_runs, check_writes)  # each is asked where those before it have found nothing
 Rule = Callable[[Any, Kernel], Iterator[tuple[Any, ...]]]
 
 
@@ -45,7 +48,8 @@ class Mutant:
     @property
     def codes(self) -> set[str]:
         """What the checker says of it without looking at results."""
-        return {d.code for d in [*check_kernels(self.module)] or [*check_dry_runs(self.module)]}
+        found = next(filter(None, ([*check(self.module)] for check in CHECKS)), [])
+        return {d.code for d in found}
 
 
 def _dropped(*kinds: type, where: Callable[[Any, Kernel], bool] = lambda s, kernel: True) -> Rule:
@@ -100,6 +104,27 @@ def _fills_shared(s: Any, kernel: Kernel) -> bool:
     return s.to.name in _shared(kernel)
 
 
+def _is_for_one(s: Any) -> bool:
+    return isinstance(s, (nodes.TmaLoad, nodes.TmaStore)) or isinstance(s, nodes.Arrive) and s.expect > 0
+
+
+def _started_by(*guard: Bound) -> Rule:
+    """What one thread starts under another guard, or under none."""
+
+    def rule(s: Any, kernel: Kernel) -> Iterator[tuple[Any, ...]]:
+        if isinstance(s, nodes.If) and any(map(_is_for_one, statements(s.body))):
+            if any(b.equals is not None and "thread" in b.expr.name for b in s.guard):
+                yield (replace(s, guard=guard),) if guard else s.body
+
+    return rule
+
+
+def _stored_without_guard(s: Any, kernel: Kernel) -> Iterator[tuple[Any, ...]]:
+    if isinstance(s, nodes.If) and not s.otherwise:
+        if any(isinstance(inner, nodes.Store) and not _fills_shared(inner, kernel) for inner in s.body):
+            yield s.body
+
+
 FILLS = (nodes.Copy, nodes.CpAsync, nodes.Store)
 RULES: dict[str, Rule] = {
     "advance dropped": _dropped(nodes.Advance),
@@ -124,6 +149,9 @@ RULES: dict[str, Rule] = {
     "sum begun in each step": _zero(()),
     "operand not loaded": _dropped(nodes.Ldmatrix),
     "fill dropped": _dropped(*FILLS, where=_fills_shared),
+    "guard of a store dropped": _stored_without_guard,
+    "started by all threads": _started_by(),
+    "started by a warp": _started_by(Bound(Expr.of("warp.index"), equals=ZERO)),
 }
 
 

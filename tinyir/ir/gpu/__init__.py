@@ -90,7 +90,7 @@ def _show_launches(module: Module) -> Iterator[str]:
 
 def check(module: Module) -> list[Diag]:
     """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
-    `launches`, `replay`, `replay_products`, `dry`, `unwritten` and `writes`:
+    `elected`, `launches`, `replay`, `replay_products`, `dry`, `unwritten` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
@@ -129,6 +129,7 @@ def check(module: Module) -> list[Diag]:
         what threads wrote, and sums are read (`ir.gpu.dry`, where nothing else is wrong)      (E1621 to E1628)
     21. each result of a launch is written by some statement of it, and so is each workspace that it reads
         (`ir.gpu.unwritten`)                                                                            (E1629)
+    22. one thread starts a copy of the copy engine, and tells an mbarrier of its bytes (`ir.gpu.elected`) (E1684)
     """
     from .dry import check_dry_runs
     from .unwritten import check_unwritten

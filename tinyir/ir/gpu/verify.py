@@ -20,6 +20,7 @@ from .atomics import check_atomics
 from .bounds import check_bounds
 from .counts import check_counts
 from .early import check_early
+from .elected import check_elected
 from .extremes import EXTREMES
 from .in_turn import check_turns
 from .kinds import kinds_of, words_of
@@ -389,4 +390,13 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 )
 
 
-_CHECKS = (check_bounds, check_vectors, check_resources, check_picks, check_turns, check_atomics, check_early)
+_CHECKS = (
+    check_bounds,
+    check_vectors,
+    check_resources,
+    check_picks,
+    check_turns,
+    check_atomics,
+    check_early,
+    check_elected,
+)
