@@ -84,6 +84,7 @@ class _Template(OnlineSoftmax):
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
         yield nodes.Let(self.of("m0"), plan.tile[0] * place)
         yield nodes.Let(self.of("part"), plan.warp_tile[0] * Expr.of("warp.index"))
+        yield from self.limits()
         yield from self.walk.setup
 
     def _fragment(self, word: str) -> Statement:
@@ -96,7 +97,7 @@ class _Template(OnlineSoftmax):
 
     def _first_blocks(self) -> Iterable[Statement]:
         """The query with the first block, and the others, each a group of copies."""
-        yield self._fill("q", "first", self.m0, None, self.is_row_guarded)
+        yield self._fill("q", "first", self.m0, None, bool(self.row_guard))
         if self.tokens and not self.has_ring:
             yield nodes.Commit(tuple(self.tokens))
             yield nodes.WaitGroup("cp_async", 0, tuple(self.tokens))
