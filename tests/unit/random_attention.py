@@ -8,7 +8,8 @@ import random
 import ml_dtypes  # noqa: F401  gives NumPy the name bfloat16
 import numpy as np
 
-from tinyir.ir import tiny
+from tinyir.ir import plan, tiny
+from tinyir.lower import plan as to_plan
 
 from .naive_attention import Spelling, Writer, arrays_of
 
@@ -17,6 +18,7 @@ MASKS = ((), ("mask",), ("causal",), ("window",))
 SOFTMAX = ("usual", "exp2", "power", "scaled_inside", "negated", "after", "logged", "guarded", "not_over_sum")
 WEIGHTS = ((), (), ("nan",), ("dropout",), ("dropout", "nan"))
 LAYOUTS = (("hsd", "htd", "hte", "hse"), ("shd", "thd", "the", "she"))
+TENSOR_CORES = ("streaming_softmax", "streaming_mma")  # the families that compute attention on them
 DEPTHS = (*range(8, 129, 8), 20, 36, 17, 160, 192, 256)
 TOLERANCE = {"fp16": 6e-3, "bf16": 4e-2}
 
@@ -53,6 +55,22 @@ def model_and_arrays(how: Spelling, seed: int) -> tuple[tiny.Module, dict[str, n
     return module, arrays_of(module, seed, change)
 
 
+def attention_of(module: plan.Module) -> plan.Plan:
+    """The plan of the two contractions; other kernels may put the row's chunks together."""
+    (one,) = (p for p in module.plans if len(p.regions) == 2)
+    return one
+
+
+def with_warps(module: plan.Module, number: int) -> plan.Module:
+    """The module with one of the plans of sm80's form in the place of its attention, where there is one. What the
+    planner rewrote stays as it is."""
+    one, program = attention_of(module), module.program
+    found = to_plan.candidates(program, program.program.region(one.regions[0]), one.arch)
+    kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
+    other = kept[number % len(kept)] if kept else one
+    return plan.Module(program, tuple(other if p is one else p for p in module.plans))
+
+
 def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], dtype: str) -> str:
     """What differs, in words; empty where nothing does."""
     for name, want in wanted.items():
@@ -65,4 +83,4 @@ def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], dtype: 
     return ""
 
 
-__all__ = ["drawn", "is_near", "model_and_arrays"]
+__all__ = ["TENSOR_CORES", "attention_of", "drawn", "is_near", "model_and_arrays", "with_warps"]
