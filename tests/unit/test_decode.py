@@ -165,7 +165,9 @@ def test_chunks_on_cuda_cores(arch: str) -> None:
         (32, 32, 4096, ()),
     ],
 )
-def test_chunks_make_half_a_round_of_ctas_or_whole_ones(batch: int, kv: int, length: int, parts: tuple[int, ...]) -> None:
+def test_chunks_make_half_a_round_of_ctas_or_whole_ones(
+    batch: int, kv: int, length: int, parts: tuple[int, ...]
+) -> None:
     pair = regions_of(attention(s=1, t="T", d=128, heads=32, kv=kv, batch=batch, **FP16)).program.regions[:2]
     assert parts_of(pair, {"T": length}, 132) == parts
 

@@ -134,6 +134,17 @@ PLAIN: Rows = (
         "template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; "
         "};  // neighbours that move at once",
     ),
+    (
+        "word_of",
+        f"""\
+template <class T> {_INLINE}{_WORD} word_of(const T *two) {{ return *(const {_WORD} *)two; }}
+template <class T> {_INLINE}{_WORD} word_of(T low, T high) {{ return low.bits | ({_WORD})high.bits << 16; }}""",
+    ),
+    (
+        "half_of",
+        f"template <class T> {_INLINE}T half_of({_WORD} word, int which) {{ return T{{(unsigned short)(word >> 16 * "
+        "which)}; }",
+    ),
     _along("operand_along", _INNER, _BESIDE),
     _across("operand_across", _OUTER, _BEHIND),
     _along("factor_along", _OUTER, _BEHIND),

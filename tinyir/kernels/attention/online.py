@@ -1,6 +1,7 @@
 """The softmax between two products on tensor cores, block by block, and the output after the last: what the kernels of
 warpgroups and those of warps have alike.
 
+    each r, n of ahead: what the work on a score reads        while the product runs (`ahead`)
     each r, n of sc: masks, and work on a score               -inf outside masks and tensors
     row_reduce max sc into top                                each r: base, change, total *= change
     each r, n of sc approx: exp2(c*sc - base)                 row_reduce sum sc into total
@@ -39,6 +40,7 @@ from ...ir.types import DTYPES, DType, TensorType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, names_in, needed
+from .ahead import put_ahead, reads_ahead
 from .match import Streaming
 from .score import Score, is_bare, score_of
 from .walk import AFTER, Walk, sides_of, walk_of
@@ -85,6 +87,7 @@ class OnlineSoftmax:
         self.is_column_guarded = not divides(columns, self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
         self.may_be_empty = False  # whether there may be no column
+        self.ahead_of = {read: self.of(f"{read.tensor}.ahead") for read in reads_ahead(self.streaming)}
         kept = {t.name for t in first.outputs if t.attr("materialize") == "deferred"}
         self.written = [y for y in self.streaming.writes if y.output not in kept]
         self.has_numbers = bool(self.streaming.writes or self.streaming.rows)  # of a row, that are wanted as such
@@ -111,6 +114,11 @@ class OnlineSoftmax:
         kind = type_of(self._weight_dtype, self.held.count, self.columns)
         return nodes.Reg(self.of("p"), kind, kind=self.held.operand)
 
+    def ahead_registers(self) -> Iterable[Statement]:
+        """What is read of tensors before the scores of a block are there."""
+        for read, name in self.ahead_of.items():
+            yield nodes.Reg(name, type_of(read.dtype, self.held.count, self.columns), kind=self.held.operand)
+
     def sum_registers(self) -> Iterable[Statement]:
         """The output's sum, and what is known of rows."""
         held = self.held
@@ -132,6 +140,13 @@ class OnlineSoftmax:
         yield self._each("acc", (nodes.Assign(self._at("acc"), literal(0, FP32)),))
 
     # --- the softmax of a block
+
+    def read_ahead(self, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """Reads what the work on the scores of the block whose first column is `n0` needs of tensors."""
+        for read, name in self.ahead_of.items():
+            value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
+            element = nodes.Assign(Place(name, (self._r, self._n)), value)
+            yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
 
     def softmax(self, n0: Expr, is_cut: bool, is_first: bool) -> Iterable[Statement]:
         """Scores of the block whose first column is `n0` become weights, and what was summed is scaled to the new
@@ -211,11 +226,12 @@ class OnlineSoftmax:
         guard += self.row_guard
         inside: list[Statement] = []
         values = self._values({streaming.scores: score}, inside)
+        held = {values.at(read): Read(name, (self._r, self._n), read.dtype) for read, name in self.ahead_of.items()}
         for name in needed(self.first, (self.score.work,)):
             if name != streaming.scores:
-                inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
+                inside.append(nodes.Value(name, put_ahead(values.at(self.first.let(name).expr), held)))
                 values.known[name] = Ref(name, self.first.let(name).expr.dtype)
-        inside.append(nodes.Assign(self._at("sc"), values.at(self.score.work)))
+        inside.append(nodes.Assign(self._at("sc"), put_ahead(values.at(self.score.work), held)))
         nothing = (nodes.Assign(self._at("sc"), lowest),)
         return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
+from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
 from ..parts.touched import touched_share
 from .declare import sizes_of
@@ -32,7 +33,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
     weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE[count]
-    one = blocks * (products + weights + BLOCK_CLOCKS) + TILE_CLOCKS
+    loads = load_clocks(kernel, plan, tile.rows * tile.columns)
+    one = blocks * (products + weights + loads + BLOCK_CLOCKS) + TILE_CLOCKS
     mine = max(tiles / device.sms, 1.0)
     waves = mine + (0.5 if blocks * tile.columns < length else -(-tiles // device.sms) - mine)
     fetched = tiles * (blocks * tile.columns * (tile.deep + tile.wide) + tile.rows * tile.deep) * 2

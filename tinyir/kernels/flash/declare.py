@@ -9,6 +9,7 @@ from ...kit.records import dataclass
 from ...target.arch import ARCHS
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
+from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
@@ -91,7 +92,8 @@ def output_arrays(plan: Plan, problem: Problem) -> tuple[Array | None, ...]:
 def registers_of(plan: Plan, kernel: Streaming) -> int:
     """Registers of a consumer's thread in arrays: scores, weights, the output's sum, rows."""
     sizes = sizes_of(plan, kernel)
-    return sizes.columns // 2 + sizes.columns // 4 + sizes.width // 2 + ROWS * len(row_words(kernel))
+    words = sizes.columns // 4 * (1 + len(reads_ahead(kernel)))  # weights, and what is read ahead
+    return sizes.columns // 2 + words + sizes.width // 2 + ROWS * len(row_words(kernel))
 
 
 def most_registers(plan: Plan) -> int:

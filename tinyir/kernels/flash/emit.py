@@ -158,7 +158,7 @@ class _Template(OnlineSoftmax):
     def _consumer(self, tiles: Expr) -> Statement:
         body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self.rings[word].slots) for word, _ in self.boxes]
         body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
-        body += [self.score_registers(), self.weight_registers(), *self.sum_registers()]
+        body += [self.score_registers(), self.weight_registers(), *self.ahead_registers(), *self.sum_registers()]
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
         body.append(self._over_tiles(tiles, self._tile()))
         tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
@@ -173,6 +173,7 @@ class _Template(OnlineSoftmax):
         yield nodes.Wait(Place(self.of("full.q"), slot=self._slot("q")), self._phase("q"), ("load.q",))
         yield nodes.Let(self.of("n0.last"), walk.start(ZERO))
         yield from self._scores("qk")
+        yield from self.read_ahead(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole)
         yield nodes.WaitGroup("wgmma", 0, ("qk",))
         yield from self._give_back("k")
         yield from self.softmax(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole, is_first=True)
@@ -194,6 +195,7 @@ class _Template(OnlineSoftmax):
         yield nodes.Let(self.of("n0"), self.walk.start(Expr.of(self.of("t"))))
         yield from self._scores(f"qk.{word}")
         yield from self._weighted(f"pv.{word}")
+        yield from self.read_ahead(Expr.of(self.of("n0")), is_cut)
         yield nodes.WaitGroup("wgmma", 0, (f"qk.{word}", f"pv.{word}"))
         yield from self._give_back("k")
         yield from self._give_back("v")

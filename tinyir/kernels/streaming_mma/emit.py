@@ -168,6 +168,8 @@ class _Template(OnlineSoftmax):
         yield self.score_registers()
         yield nodes.Let(n0, self.walk.start(t))
         yield self._each("sc", (nodes.Assign(self._at("sc"), literal(0, FP32)),))
+        yield from self.ahead_registers()
+        yield from self.read_ahead(Expr.of(n0), is_cut)
         yield from self._scores(slot)
         yield self.weight_registers()
         yield from self.softmax(Expr.of(n0), is_cut, is_first=False)

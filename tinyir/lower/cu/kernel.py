@@ -42,6 +42,7 @@ from .names import Names, comment
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
+from .words import Words
 
 SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
@@ -80,7 +81,7 @@ def alignment_of(kernels: tuple[Kernel, ...]) -> int:
     return SWIZZLED_ALIGNMENT if is_swizzled else SHARED_ALIGNMENT
 
 
-class _Printer(Hopper, Ampere, Turns, Vectors, Folds, Across, Atomics):
+class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int):
         super().__init__()
         self.kernel = kernel
