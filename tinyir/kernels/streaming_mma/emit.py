@@ -109,7 +109,7 @@ class _Template(OnlineSoftmax):
     def _fetch(self, word: str, t: Expr, slot: Expr) -> Iterable[Statement]:
         """Key and value of block t, where there is one, to a slot; one group."""
         n0 = self.of(f"n0.{word}")
-        is_cut = self.is_column_guarded
+        is_cut = self.is_column_guarded and (t == ZERO or bool(self.masks))  # else the last block alone is cut
         fills = [nodes.Let(n0, self.walk.start(t))]
         fills += [self._fill(operand, word, Expr.of(n0), slot, is_cut) for operand in ("k", "v")]
         yield nodes.If((Bound(t, upper=self.walk.steps),), tuple(fills))
