@@ -70,7 +70,7 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
         program = Program(card, manifest.show(code), code, bind_symbols(code.region.model, arrays))
         program.upload(arrays)
         program.run()
-        fault = is_near(program.outputs(), wanted, how.dtype)
+        fault = is_near(program.outputs(), wanted, how)
         card.release()
     except Refused as refused:
         fault = str([(d.code, dict(d.facts)) for d in refused.diags])[:400]

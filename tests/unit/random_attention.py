@@ -21,6 +21,7 @@ LAYOUTS = (("hsd", "htd", "hte", "hse"), ("shd", "thd", "the", "she"))
 TENSOR_CORES = ("streaming_softmax", "streaming_mma")  # the families that compute attention on them
 DEPTHS = (*range(8, 129, 8), 20, 36, 17, 160, 192, 256)
 TOLERANCE = {"fp16": 6e-3, "bf16": 4e-2}
+ROUNDED = 3  # times that, where the text rounds each score to 16 bits and the kernel does not
 
 
 def drawn(number: int, longest: int = 90) -> Spelling:
@@ -71,14 +72,15 @@ def with_warps(module: plan.Module, number: int) -> plan.Module:
     return plan.Module(program, tuple(other if p is one else p for p in module.plans))
 
 
-def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], dtype: str) -> str:
+def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], how: Spelling) -> str:
     """What differs, in words; empty where nothing does."""
+    most = TOLERANCE[how.dtype] * (ROUNDED if "round" in how.scores else 1)
     for name, want in wanted.items():
         given, want = found[name].astype(np.float64), want.astype(np.float64)
         if (np.isnan(given) != np.isnan(want)).any():
             return f"{name} is NaN at other places"
         apart = np.nanmax(np.abs(given - want) / (1 + np.abs(want)), initial=0.0)
-        if not apart <= TOLERANCE[dtype]:
+        if not apart <= most:
             return f"{name} is {apart:.2e} apart"
     return ""
 

@@ -31,7 +31,7 @@ def test_a_random_attention_equals_playback(number: int) -> None:
     assert attention_of(planned).algo in TENSOR_CORES, how
     with np.errstate(all="ignore"):
         wanted = play_tiny.play(model, arrays)
-    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how.dtype) == "", how
+    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how) == "", how
 
 
 SPLIT = 1115  # a few rows of many columns, which are walked in chunks
