@@ -97,7 +97,7 @@ def _written_out(region: Region) -> int:
     """Elements of folds along one axis that are all on their way together."""
     folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce) and len(n.axes) == 1]
     sizes = [fold.axes[0].size.constant for fold in folds if fold.axes[0].size is not None]
-    return sum(size for size in sizes if size is not None and WALK < size <= FEW_SINGLE)
+    return sum(size for size in sizes if size is not None and size <= FEW_SINGLE)
 
 
 def _apart(plan: Plan, region: Region) -> int:
