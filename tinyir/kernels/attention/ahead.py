@@ -4,8 +4,8 @@
                                                        wait for the scores
                                                        sc[r, n] = add(sc[r, n], cast(ahead[r, n]))
 
-Only reads of 16 bits whose neighbours along the columns are neighbours in memory: they lie in registers as a left
-operand does, two in a word, and two are read at once.
+Only reads of 16 bits whose neighbours along the columns are neighbours in memory: registers hold them as those
+of a left operand, two in a word, and two are read at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .score import score_of
 
 PAIR = 2  # neighbours that are read at once
 BYTES = 2  # of an element
-LANES, LINES = 32, 8  # of a read by a warp: elements or pairs of them, and the rows of a fragment that these lie in
+LANES, LINES = 32, 8  # of a read by a warp: elements or pairs of them, and rows of a fragment that these are of
 MOST = 2  # tensors: each takes as many registers as weights do
 
 
@@ -72,7 +72,7 @@ def assumptions(kernel: Streaming, model: Model, always: tuple[Bound, ...] = ())
 
 
 def load_clocks(kernel: Streaming, plan: Plan, elements: int) -> float:
-    """Clocks of an SM in which it reads so many elements of each tensor."""
+    """Clocks of an SM in which it reads this number of elements of each tensor."""
     width = PAIR if set(needs_of(kernel)) <= set(plan.assume) else 1
     return len(reads_ahead(kernel)) * elements / LANES / width * LINES
 

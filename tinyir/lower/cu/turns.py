@@ -65,7 +65,7 @@ class Turns:
         self.say("}")
 
     def _begun(self: Any, s: nodes.Copy | nodes.CpAsync, total: int) -> Expr:
-        """Opens the loop over a thread's elements of so many; the number of one. Where all threads have as many, of
+        """Opens the loop over a thread's share of the elements; the number of one. Where all threads have as many, of
         asynchronous copies, turns are counted: the places of all of them are one place and numbers."""
         threads, index, ranges = self.kernel.threads, self._spell("thread.index"), self.integers.ranges
         turns, is_even = -(-total // threads), total % threads == 0

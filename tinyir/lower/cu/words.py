@@ -1,6 +1,6 @@
 """Left operands that hold what a tensor has, as CUDA: words of two neighbours.
 
-Element [r, n] of 16 bits lies in word `x[n / 16][r / 16][i]` of a warp's operand, `x[0][n / 16][i]` of a warpgroup's,
+Element [r, n] of 16 bits is in word `x[n / 16][r / 16][i]` of a warp's operand, `x[0][n / 16][i]` of a warpgroup's,
 with i = 2 * (n / 8 mod 2) + (r / 8 mod 2) and n even in its lower half (`target.ampere`).
 """
 
@@ -96,7 +96,7 @@ class Words:
         )
 
     def _word_of(self: Any, name: str) -> str:
-        """The word at hand."""
+        """The word of this turn."""
         array, piece = self.arrays[name], Expr.of("piece")
         columns = array.type.shape[1].evaluate({})
         steps = (piece,) if columns > PIECE else ()
@@ -124,7 +124,7 @@ class Words:
 
 
 def lets_of(body: Iterable[nodes.Let]) -> Iterator[tuple[str, Expr]]:
-    """What names stand for, each written out in the names before it."""
+    """What names mean, each written out in the names before it."""
     known: dict[str, Expr] = {}
     for item in body:
         known[item.name] = item.value.substitute(known)
