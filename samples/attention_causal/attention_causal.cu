@@ -204,10 +204,17 @@ __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const
 #pragma unroll
   for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
 }
-template <int depth, int count>
-__device__ __forceinline__ void operand_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+template <int span, int count>
+__device__ __forceinline__ void factor_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
   const int lane = (int)threadIdx.x % 32;
-  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 8 + lane / 16 * 8) * span + lane / 8 % 2 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}
+template <int depth, int count>
+__device__ __forceinline__ void factor_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const int first = swizzled<128>((lane % 16) * 128 + lane / 16 * 16) ^ column % 64 * 2;
   const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
 #pragma unroll
   for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
@@ -654,9 +661,9 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
   }
   // plan cache: Q -> smem at i2.o, as q
   #pragma unroll
-  for (int element = thread_x; element < 512; element += 128) {
-    const int r = element / 8;
-    const int c = 8 * (element % 8);
+  for (int turn = 0; turn < 4; ++turn) {
+    const int r = 16 * turn + thread_x / 8;
+    const int c = 8 * (thread_x % 8);
     const int i2 = m0 + r;
     const int k0 = c;
     cp_async_16(&swizzled_at<128>(q, r, c), &Q[(((long long)i0 * 4 + i1) * S + i2) * 64 + k0], i2 < S ? 16 : 0);
@@ -665,18 +672,18 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     const int n0_first = 128 * last - 128;
     // plan cache: K -> smem at i3.o, as k
     #pragma unroll
-    for (int element = thread_x; element < 1024; element += 128) {
-      const int r = element / 8;
-      const int c = 8 * (element % 8);
+    for (int turn = 0; turn < 8; ++turn) {
+      const int r = 16 * turn + thread_x / 8;
+      const int c = 8 * (thread_x % 8);
       const int i3 = n0_first + r;
       const int k0 = c;
       cp_async_16(&swizzled_at<128>(k, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
     }
     // plan cache: V -> smem at i3.o, as v
     #pragma unroll
-    for (int element = thread_x; element < 1024; element += 128) {
-      const int r = element / 8;
-      const int c = 8 * (element % 8);
+    for (int turn = 0; turn < 8; ++turn) {
+      const int r = 16 * turn + thread_x / 8;
+      const int c = 8 * (thread_x % 8);
       const int k0 = n0_first + r;
       const int i3 = c;
       cp_async_16(&swizzled_at<128>(v, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
@@ -693,18 +700,18 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
       const int n0_cut = 128 * last - 128 * t - 256;
       // plan cache: K -> smem at i3.o, as k
       #pragma unroll
-      for (int element = thread_x; element < 1024; element += 128) {
-        const int r = element / 8;
-        const int c = 8 * (element % 8);
+      for (int turn = 0; turn < 8; ++turn) {
+        const int r = 16 * turn + thread_x / 8;
+        const int c = 8 * (thread_x % 8);
         const int i3 = n0_cut + r;
         const int k0 = c;
         cp_async_16(&swizzled_at<128>(k + 8192 * next_slot, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
       }
       // plan cache: V -> smem at i3.o, as v
       #pragma unroll
-      for (int element = thread_x; element < 1024; element += 128) {
-        const int r = element / 8;
-        const int c = 8 * (element % 8);
+      for (int turn = 0; turn < 8; ++turn) {
+        const int r = 16 * turn + thread_x / 8;
+        const int c = 8 * (thread_x % 8);
         const int k0 = n0_cut + r;
         const int i3 = c;
         cp_async_16(&swizzled_at<128>(v + 8192 * next_slot, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
@@ -723,33 +730,33 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     unsigned int qf[1][4];  // its part of [16, 16]
     unsigned int kf[8][4];  // its part of [16, 128]
     operand_along<128>(qf, q, part, 0);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 0);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 16);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 16);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 16);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 32);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 32);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 32);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 48);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 48);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 48);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     unsigned int p[8][1][4];  // its part of [16, 128]
     #pragma unroll
     for (int piece = 0; piece < 16; ++piece) {
@@ -816,54 +823,54 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
       for (int i = 0; i < 2; ++i) p[piece / 2][0][2 * (piece % 2) + i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
     }
     unsigned int vf[4][4];  // its part of [16, 64]
-    operand_across<128>(vf, v + 8192 * s_slot, 0, 0);
+    factor_across<128>(vf, v + 8192 * s_slot, 0, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 16, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 16, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 32, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 32, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 48, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 48, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 64, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 64, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 80, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 80, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 96, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 96, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 112, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 112, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
     if (++s_slot == 2) { s_slot = 0; }
     if (++next_slot == 2) { next_slot = 0; }
   }
@@ -875,18 +882,18 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
       const int n0_whole = 128 * last - 128 * t - 256;
       // plan cache: K -> smem at i3.o, as k
       #pragma unroll
-      for (int element = thread_x; element < 1024; element += 128) {
-        const int r = element / 8;
-        const int c = 8 * (element % 8);
+      for (int turn = 0; turn < 8; ++turn) {
+        const int r = 16 * turn + thread_x / 8;
+        const int c = 8 * (thread_x % 8);
         const int i3 = n0_whole + r;
         const int k0 = c;
         cp_async_16(&swizzled_at<128>(k + 8192 * next_slot, r, c), &K[(((long long)i0 * 4 + i1) * S + i3) * 64 + k0], i3 < S ? 16 : 0);
       }
       // plan cache: V -> smem at i3.o, as v
       #pragma unroll
-      for (int element = thread_x; element < 1024; element += 128) {
-        const int r = element / 8;
-        const int c = 8 * (element % 8);
+      for (int turn = 0; turn < 8; ++turn) {
+        const int r = 16 * turn + thread_x / 8;
+        const int c = 8 * (thread_x % 8);
         const int k0 = n0_whole + r;
         const int i3 = c;
         cp_async_16(&swizzled_at<128>(v + 8192 * next_slot, r, c), &V[(((long long)i0 * 4 + i1) * S + k0) * 64 + i3], k0 < S ? 16 : 0);
@@ -904,33 +911,33 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     unsigned int qf[1][4];  // its part of [16, 16]
     unsigned int kf[8][4];  // its part of [16, 128]
     operand_along<128>(qf, q, part, 0);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 0);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 16);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 16);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 16);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 32);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 32);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 32);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     operand_along<128>(qf, q, part, 48);
-    operand_along<128>(kf, k + 8192 * s_slot, 0, 48);
+    factor_along<128>(kf, k + 8192 * s_slot, 0, 48);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][j % 2], kf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
     unsigned int p[8][1][4];  // its part of [16, 128]
     #pragma unroll
     for (int which = 0; which < 2; ++which) {
@@ -986,54 +993,54 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
       for (int i = 0; i < 2; ++i) p[piece / 2][0][2 * (piece % 2) + i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
     }
     unsigned int vf[4][4];  // its part of [16, 64]
-    operand_across<128>(vf, v + 8192 * s_slot, 0, 0);
+    factor_across<128>(vf, v + 8192 * s_slot, 0, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 16, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 16, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 32, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 32, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 48, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 48, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 64, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 64, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 80, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 80, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 96, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 96, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
-    operand_across<128>(vf, v + 8192 * s_slot, 112, 0);
+        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    factor_across<128>(vf, v + 8192 * s_slot, 112, 0);
     #pragma unroll
     for (int i = 0; i < 1; ++i)
     #pragma unroll
       for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][j % 2], vf[j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
     if (++s_slot == 2) { s_slot = 0; }
     if (++next_slot == 2) { next_slot = 0; }
   }

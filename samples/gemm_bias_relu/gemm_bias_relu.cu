@@ -200,9 +200,9 @@ __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const
   for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
 }
 template <int depth, int count>
-__device__ __forceinline__ void operand_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+__device__ __forceinline__ void factor_across(unsigned int (&x)[count][4], const void *tile, int row, int column) {
   const int lane = (int)threadIdx.x % 32;
-  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
+  const int first = swizzled<128>((lane % 16) * 128 + lane / 16 * 16) ^ column % 64 * 2;
   const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
 #pragma unroll
   for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
@@ -553,7 +553,7 @@ gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__res
   int s_slot = 0;
   __syncthreads();
   operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
-  operand_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
+  factor_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
   #pragma unroll 1
   for (int k = 0; k < K; k += 64) {
     const int next = k + 64;
@@ -576,36 +576,36 @@ gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__res
       swizzled_at<128>(b + 4096 * p_slot, r, c) = i1 < N && k0 < K ? B[(long long)k0 * N + i1] : fp16{0x0000};
     }
     operand_along<128>(af[1], a + 4096 * s_slot, wm, 16);
-    operand_across<64>(bf[1], b + 4096 * s_slot, 16, wn);
+    factor_across<64>(bf[1], b + 4096 * s_slot, 16, wn);
     #pragma unroll
     for (int i = 0; i < 2; ++i)
     #pragma unroll
       for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
     operand_along<128>(af[0], a + 4096 * s_slot, wm, 32);
-    operand_across<64>(bf[0], b + 4096 * s_slot, 32, wn);
+    factor_across<64>(bf[0], b + 4096 * s_slot, 32, wn);
     #pragma unroll
     for (int i = 0; i < 2; ++i)
     #pragma unroll
       for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
     operand_along<128>(af[1], a + 4096 * s_slot, wm, 48);
-    operand_across<64>(bf[1], b + 4096 * s_slot, 48, wn);
+    factor_across<64>(bf[1], b + 4096 * s_slot, 48, wn);
     #pragma unroll
     for (int i = 0; i < 2; ++i)
     #pragma unroll
       for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][j % 2], bf[0][j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
     if (++p_slot == 2) { p_slot = 0; }
     if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
     operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
-    operand_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
+    factor_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
     #pragma unroll
     for (int i = 0; i < 2; ++i)
     #pragma unroll
       for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][j % 2], bf[1][j / 2][2 + j % 2]);
+        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
   }
   // region gemm: %bias_add, %relu, staged, C2
   #pragma unroll

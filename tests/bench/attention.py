@@ -20,11 +20,8 @@ import argparse
 import functools
 import json
 import math
-import multiprocessing
 import sys
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.bench.attention_forms import FORMS, added, operands, written  # noqa: E402
 from tests.bench.attention_forms import flex as flex_of  # noqa: E402
-from tests.bench.card import card_here, versions_here  # noqa: E402
+from tests.bench.card import card_here  # noqa: E402
+from tests.bench.measured import mean, measure, texts_of  # noqa: E402
 
 TOKENS = 16384  # of all batches together
 HIDDEN = 2048  # of all heads together
@@ -364,11 +362,6 @@ def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
     }
 
 
-def mean(ratios: list[float]) -> float:
-    """The geometric mean."""
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
 def _cell(row: dict[str, Any]) -> str:
     """Our TFLOP/s, and cuDNN's time over ours where it has one."""
     over = f", {row['ratio']['cudnn']:.2f}" if "cudnn" in row["ratio"] else ""
@@ -415,46 +408,10 @@ def prepared(case: Case, folder: Path | None) -> tuple[str, tuple[str, ...]]:
     return text, tuple(f"{case.name}: {line.strip()}" for line in said)
 
 
-def texts_of(folder: Path | None, parts: list[str]) -> dict[Case, str]:
-    """The texts of all cases, made and compiled side by side; remarks of ptxas are printed."""
-    found, begun, asked = {}, time.monotonic(), cases(parts)
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        for case, (text, said) in zip(asked, pool.map(functools.partial(prepared, folder=folder), asked)):
-            found[case] = text
-            for line in said[:2]:
-                print(line[:200], flush=True)
-    print(f"compiled {len(found)} texts in {time.monotonic() - begun:.0f} s", flush=True)
-    return found
-
-
-def measure(texts: dict[Case, str], out: Path, limit: float) -> int:
-    """Every case, or as many as are begun before the limit in seconds; the exit code."""
-    import torch
-
-    from tinyir.runtime.cuda import CudaDevice
-
-    begun = time.monotonic()
-    torch.cuda.init()
-    device = CudaDevice()
-    rows: list[dict[str, Any]] = []
-    left = list(texts)
-    try:
-        while left and time.monotonic() - begun < limit:
-            case = left.pop(0)
-            row = measure_case(device, texts[case], case)
-            rows.append(row)
-            torch.cuda.empty_cache()
-            theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
-            print(f"{case.name}: {row['us']['ours']:.1f} us, {row['tflops']['ours']:.0f}, {theirs}"
-                  f"{'' if row['is_near'] else ' NOT NEAR ' + str(row['errors'])}"
-                  f"{' ' + str(row['refused']) if row['refused'] else ''}", flush=True)  # fmt: skip
-            head = {"card": device.description, "versions": versions_here()}
-            found = {**head, "rows": rows, "not_measured": [one.name for one in left]}
-            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    finally:
-        device.release()
-    print(tables(rows))
-    return 0 if all(row["is_near"] for row in rows) and not left else 1
+def line(case: Case, row: dict[str, Any]) -> str:
+    """What is printed of a case."""
+    theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
+    return f"{row['us']['ours']:.1f} us, {row['tflops']['ours']:.0f}, {theirs}"
 
 
 def main() -> int:
@@ -481,7 +438,8 @@ def main() -> int:
         from tests.bench import attention_sm80
 
         return attention_sm80.measure(args.out, args.limit, args.plans)
-    return measure(texts_of(args.texts, args.part), args.out, args.limit)
+    texts = texts_of(cases(args.part), functools.partial(prepared, folder=args.texts))
+    return measure(texts, args.out, args.limit, measure_case, line, tables)
 
 
 if __name__ == "__main__":

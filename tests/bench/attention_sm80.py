@@ -9,18 +9,16 @@ what a card without a copy engine of its size would get. Each is compared with f
 from __future__ import annotations
 
 import functools
-import json
-import multiprocessing
 import sys
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.bench.attention import MOST_ERROR, Case, graph_of, mean, model_of, operands_of, rivals_of, wanted_of
-from tests.bench.card import card_here, versions_here
+from tests.bench import measured
+from tests.bench.attention import MOST_ERROR, Case, graph_of, model_of, operands_of, rivals_of, wanted_of
+from tests.bench.card import card_here
+from tests.bench.measured import mean
 
 LENGTHS = (512, 1024, 2048, 4096, 16384)
 DEPTHS = (64, 128, 256)
@@ -77,7 +75,7 @@ def made(case: Case, count: int) -> list[Made]:
     return texts
 
 
-def measure_case(device: Any, case: Case, plans: list[Made]) -> dict[str, Any]:
+def measure_case(device: Any, plans: list[Made], case: Case) -> dict[str, Any]:
     """One row: the time and the error of each plan, and those of FA2."""
     import torch
 
@@ -125,44 +123,31 @@ def measure_case(device: Any, case: Case, plans: list[Made]) -> dict[str, Any]:
     }
 
 
-def measure(out: Path, limit: float, count: int) -> int:
-    """Every case, or as many as are begun before the limit in seconds; the exit code."""
-    import torch
+def line(case: Case, row: dict[str, Any]) -> str:
+    """What is printed of a case, and of each of its plans."""
+    us, *_ = (us for name, us in row["us"].items() if name in row["held"])
+    lines = [f"{row['ratio']:.3f} of fa2, best {row['best']:.3f}, {case.flops / us / 1e6:.0f} TFLOP/s, "
+             f"fa2 {row['us']['rival fa2']:.1f} us"]  # fmt: skip
+    for name, (registers, spills) in row["held"].items():
+        lines.append(f"    {name}: {row['us'][name]:.1f} us, {registers} registers, {spills} B of spills")
+    return "\n".join(lines)
 
-    from tinyir.runtime.cuda import CudaDevice
 
-    begun = time.monotonic()
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        texts = dict(zip(cases(), pool.map(functools.partial(made, count=count), cases())))
-    print(f"compiled in {time.monotonic() - begun:.0f} s", flush=True)
-    torch.cuda.init()
-    device = CudaDevice()
-    rows: list[dict[str, Any]] = []
-    begun = time.monotonic()
-    try:
-        for case, plans in texts.items():
-            if time.monotonic() - begun > limit:
-                break
-            row = measure_case(device, case, plans)
-            rows.append(row)
-            torch.cuda.empty_cache()
-            print(f"{case.name}: {row['ratio']:.3f} of fa2, best {row['best']:.3f}, "
-                  f"{case.flops / row['us'][plans[0].plan] / 1e6:.0f} TFLOP/s, fa2 {row['us']['rival fa2']:.1f} us"
-                  f"{'' if row['is_near'] else ' NOT NEAR ' + str(row['errors'])}", flush=True)  # fmt: skip
-            for one in plans:
-                print(f"    {one.plan}: {row['us'][one.plan]:.1f} us, {one.registers} registers, "
-                      f"{one.spills} B of spills", flush=True)  # fmt: skip
-            out.write_text(
-                json.dumps({"card": device.description, "versions": versions_here(), "rows": rows}, indent=1)
-            )
-    finally:
-        device.release()
+def table(rows: list[dict[str, Any]]) -> str:
+    """The means of each depth."""
+    found = []
     for depth in DEPTHS:
         of = [row for row in rows if row["case"]["depth"] == depth]
         if of:
-            print(f"D {depth}: {mean([row['ratio'] for row in of]):.3f} of fa2 by the first plan, "
-                  f"{mean([row['best'] for row in of]):.3f} by the fastest")  # fmt: skip
-    return 0 if all(row["is_near"] for row in rows) and len(rows) == len(texts) else 1
+            found.append(f"D {depth}: {mean([row['ratio'] for row in of]):.3f} of fa2 by the first plan, "
+                         f"{mean([row['best'] for row in of]):.3f} by the fastest")  # fmt: skip
+    return "\n".join(found)
+
+
+def measure(out: Path, limit: float, count: int) -> int:
+    """Every case, or as many as are begun before the limit in seconds; the exit code."""
+    texts = measured.made_of(cases(), functools.partial(made, count=count))
+    return measured.measure(texts, out, limit, measure_case, line, table)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,7 @@ import argparse
 import functools
 import json
 import math
-import multiprocessing
 import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,8 +27,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.attention import MOST_ERROR, NEAR, graph_of, mean  # noqa: E402
-from tests.bench.card import card_here, versions_here  # noqa: E402
+from tests.bench.attention import MOST_ERROR, NEAR, graph_of  # noqa: E402
+from tests.bench.card import card_here  # noqa: E402
+from tests.bench.measured import mean, measure, texts_of  # noqa: E402
 
 LENGTHS = (1024, 4096, 16384, 65536)
 BATCHES = (1, 8, 32)
@@ -328,46 +326,10 @@ def prepared(case: Case, folder: Path | None) -> tuple[str | None, tuple[str, ..
     return text, tuple(f"{case.name}: {line.strip()}" for line in said)
 
 
-def texts_of(wanted: list[Case], folder: Path | None) -> dict[Case, str]:
-    """The texts of all cases, made and compiled side by side; remarks of ptxas are printed."""
-    found, begun = {}, time.monotonic()
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        for case, (text, said) in zip(wanted, pool.map(functools.partial(prepared, folder=folder), wanted)):
-            found |= {case: text} if text is not None else {}
-            for line in said[:2]:
-                print(line[:200], flush=True)
-    print(f"compiled {len(found)} texts in {time.monotonic() - begun:.0f} s", flush=True)
-    return found
-
-
-def measure(texts: dict[Case, str], out: Path, limit: float) -> int:
-    """Every case, or as many as are begun before the limit in seconds; the exit code."""
-    import torch
-
-    from tinyir.runtime.cuda import CudaDevice
-
-    begun = time.monotonic()
-    torch.cuda.init()
-    device = CudaDevice()
-    rows: list[dict[str, Any]] = []
-    left = list(texts)
-    try:
-        while left and time.monotonic() - begun < limit:
-            case = left.pop(0)
-            row = measure_case(device, texts[case], case)
-            rows.append(row)
-            torch.cuda.empty_cache()
-            theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
-            print(f"{case.name}: {row['us']['ours']:.1f} us, {row['share']:.2f} of a copy, {theirs} [{row['plan']}]"
-                  f"{'' if row['is_near'] else ' NOT NEAR ' + str(row['errors'])}"
-                  f"{' ' + str(row['refused']) if row['refused'] else ''}", flush=True)  # fmt: skip
-            head = {"card": device.description, "versions": versions_here()}
-            found = {**head, "rows": rows, "not_measured": [one.name for one in left]}
-            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    finally:
-        device.release()
-    print(table(rows))
-    return 0 if all(row["is_near"] for row in rows) and not left else 1
+def line(case: Case, row: dict[str, Any]) -> str:
+    """What is printed of a case."""
+    theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
+    return f"{row['us']['ours']:.1f} us, {row['share']:.2f} of a copy, {theirs} [{row['plan']}]"
 
 
 def main() -> int:
@@ -391,7 +353,8 @@ def main() -> int:
             if text is not None:
                 (args.emit / f"{case.name}.cu").write_text(text, encoding="utf-8")
         return 0
-    return measure(texts_of(wanted, args.texts), args.out, args.limit)
+    texts = texts_of(wanted, functools.partial(prepared, folder=args.texts))
+    return measure(texts, args.out, args.limit, measure_case, line, table)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,15 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.unit.random_attention import drawn, is_near, model_and_arrays  # noqa: E402
+from tests.unit.random_attention import (  # noqa: E402
+    TENSOR_CORES,
+    attention_of,
+    drawn,
+    is_near,
+    model_and_arrays,
+    with_warps,
+)
 from tinyir.kit.diag import Refused  # noqa: E402
-
-ALGOS = ("streaming_softmax", "streaming_mma")
 
 
 def device_of(name: str) -> Any:
@@ -41,7 +46,7 @@ def device_of(name: str) -> Any:
 
 def trial(number: int, device: str, longest: int) -> tuple[str, str]:
     """The family of one attention, and what is wrong with it, empty where nothing is."""
-    from tinyir.ir import manifest, plan
+    from tinyir.ir import manifest
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower import plan as to_plan
     from tinyir.play import tiny as play_tiny
@@ -54,13 +59,9 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     planned = to_plan.lower(module, "sm90")
-    (one,) = (p for p in planned.plans if len(p.regions) == 2)
-    if number % 2:  # sm80's form, on this card
-        found = to_plan.candidates(module, module.program.region(one.regions[0]), "sm90")
-        kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
-        other = kept[number // 2 % len(kept)] if kept else one
-        planned = plan.Module(planned.program, tuple(other if p is one else p for p in planned.plans))
-        one = other
+    if number % 2:
+        planned = with_warps(planned, number // 2)
+    one = attention_of(planned)
     try:
         code = cu.lower(gpu.lower(planned))
         with np.errstate(all="ignore"):
@@ -69,11 +70,11 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
         program = Program(card, manifest.show(code), code, bind_symbols(code.region.model, arrays))
         program.upload(arrays)
         program.run()
-        fault = is_near(program.outputs(), wanted, how.dtype)
+        fault = is_near(program.outputs(), wanted, how)
         card.release()
     except Refused as refused:
         fault = str([(d.code, dict(d.facts)) for d in refused.diags])[:400]
-    if one.algo not in ALGOS:
+    if one.algo not in TENSOR_CORES:
         fault = fault or f"is computed by {one.algo}"
     return one.algo, f"{number} {how}, {one.algo} {one.tile}: {fault}" if fault else ""
 

@@ -1,25 +1,31 @@
 """List the attentions of models: `python tests/models/attentions.py FILE.onnx ... | NAME ...`.
 
-Prints for each model how many attentions it has, how many of them are one kernel, and why each other is not. A NAME is
-one of the exported structures (tests/models/exported.py). An attention is counted without the rule that finds it: a
-contraction that sums what a sum of exponentials, and before it another contraction, were made into.
+Prints a table: for each model how many attentions it has, how many of them are one kernel, how many of these are on
+tensor cores, and why each other is not. A NAME is one of the exported structures (tests/models/exported.py). An
+attention is counted without the rule that finds it: a contraction that sums what a sum of exponentials, and before it
+another contraction, were made into.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tinyir import front  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
-from tinyir.ir import poly, tiny  # noqa: E402
+from tinyir.ir import poly, region, tiny  # noqa: E402
+from tinyir.kernels.attention import streaming_of  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
+from tinyir.lower import plan as to_plan  # noqa: E402
 from tinyir.lower import region as to_region  # noqa: E402
 from tinyir.lower.region import graph as graphs  # noqa: E402
 
+ARCHS = ("sm80", "sm90")
+TENSOR_CORES = ("streaming_softmax", "streaming_mma")  # the families that compute attention on them
 UNSEEN = "its weights were not looked at"
 
 
@@ -68,8 +74,19 @@ def _sums_exponentials(node: graphs.Node, graph: graphs.Graph) -> bool:
     return False
 
 
-def report(module: tiny.Module) -> tuple[int, int, Counter[str]]:
-    """The attentions of a model, those that are one kernel, and the reasons of the others."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The attentions of a model: how many there are, how many are one kernel, how many of these on tensor cores by
+    arch and family, and why each other is not."""
+
+    count: int
+    fired: int
+    families: dict[str, Counter[str]]
+    reasons: Counter[str]
+
+
+def report(module: tiny.Module) -> Report:
+    """What becomes of the attentions of a model."""
     viewed = lower_to("poly", lower_to("index", module, "sm90"), "sm90")
     said = [d for d in to_region.verdicts(viewed) if d.code in ("R3404", "R3405")]
     reasons = Counter(str(dict(d.facts)["reason"]) for d in said if d.code == "R3405")
@@ -77,7 +94,34 @@ def report(module: tiny.Module) -> tuple[int, int, Counter[str]]:
     count = len(attentions_of(viewed))
     if count > len(said):
         reasons[UNSEEN] += count - len(said)
-    return count, fired, reasons
+    regions = to_region.lower(viewed)
+    firsts = [pair[0] for pair in pairs_of(regions)]
+    families = {arch: Counter(family_of(regions, first, arch, reasons) for first in firsts) for arch in ARCHS}
+    return Report(count, fired, families, reasons)
+
+
+def pairs_of(module: region.Module) -> list[tuple[region.Region, region.Region]]:
+    """The regions that share a kernel by the rule."""
+    regions = module.program.regions
+    kept = {t.name: r for r in regions for t in r.outputs if t.attr("materialize") == "deferred"}
+    pairs = [(kept[t.name], r) for r in regions for t in r.inputs if t.name in kept]
+    return [pair for pair in pairs if not isinstance(streaming_of(*pair), str)]
+
+
+def family_of(module: region.Module, first: region.Region, arch: str, reasons: Counter[str]) -> str:
+    """The family that the cost model puts first for a pair, on the usual card of an arch."""
+    best = to_plan.candidates(module, first, arch)[0].plan
+    if best.algo not in TENSOR_CORES:
+        reasons[f"on CUDA cores by the cost model of {arch}"] += 1
+    return best.algo
+
+
+def row_of(name: str, found: Report) -> str:
+    """A model's line of the table."""
+    cores = (f"{sum(c[a] for a in TENSOR_CORES)} ({', '.join(f'{n} {a}' for a, n in c.items())})" if c else "0"
+             for c in found.families.values())  # fmt: skip
+    why = "; ".join(f"{times} x {reason}" for reason, times in found.reasons.items())
+    return f"| {name} | {found.count} | {found.fired} | {' | '.join(cores)} | {why} |"
 
 
 def read(word: str) -> Any:
@@ -90,8 +134,7 @@ def read(word: str) -> Any:
 
 
 if __name__ == "__main__":
-    print("model".ljust(34), "attentions", "one kernel", "else")
+    print(f"| model | attentions | one kernel | {' | '.join(f'on tensor cores, {arch}' for arch in ARCHS)} | else |")
+    print("| --- |" + " --- |" * (3 + len(ARCHS)))
     for word in sys.argv[1:]:
-        count, fired, reasons = report(read(word))
-        why = "; ".join(f"{times} x {reason}" for reason, times in reasons.items())
-        print(Path(word).stem.ljust(34), str(count).rjust(10), str(fired).rjust(10), why, flush=True)
+        print(row_of(Path(word).stem, report(read(word))), flush=True)

@@ -130,7 +130,7 @@ RULES: Mapping[str, Rule] = {
         lambda m: f"lanes = {int(m[1])}; lanes > 1",
     ),
     "swizzle": _changed(
-        r"(swizzled_at|operand_along|store_piece_\w+)<(\d+)>",
+        r"(swizzled_at|operand_along|factor_along|store_piece_\w+)<(\d+)>",
         lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }>",
     ),
     "descriptor": _changed(

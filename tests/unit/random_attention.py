@@ -8,7 +8,8 @@ import random
 import ml_dtypes  # noqa: F401  gives NumPy the name bfloat16
 import numpy as np
 
-from tinyir.ir import tiny
+from tinyir.ir import plan, tiny
+from tinyir.lower import plan as to_plan
 
 from .naive_attention import Spelling, Writer, arrays_of
 
@@ -17,8 +18,10 @@ MASKS = ((), ("mask",), ("causal",), ("window",))
 SOFTMAX = ("usual", "exp2", "power", "scaled_inside", "negated", "after", "logged", "guarded", "not_over_sum")
 WEIGHTS = ((), (), ("nan",), ("dropout",), ("dropout", "nan"))
 LAYOUTS = (("hsd", "htd", "hte", "hse"), ("shd", "thd", "the", "she"))
+TENSOR_CORES = ("streaming_softmax", "streaming_mma")  # the families that compute attention on them
 DEPTHS = (*range(8, 129, 8), 20, 36, 17, 160, 192, 256)
 TOLERANCE = {"fp16": 6e-3, "bf16": 4e-2}
+ROUNDED = 3  # times that, where the text rounds each score to 16 bits and the kernel does not
 
 
 def drawn(number: int, longest: int = 90) -> Spelling:
@@ -53,16 +56,33 @@ def model_and_arrays(how: Spelling, seed: int) -> tuple[tiny.Module, dict[str, n
     return module, arrays_of(module, seed, change)
 
 
-def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], dtype: str) -> str:
+def attention_of(module: plan.Module) -> plan.Plan:
+    """The plan of the two contractions; other kernels may put the row's chunks together."""
+    (one,) = (p for p in module.plans if len(p.regions) == 2)
+    return one
+
+
+def with_warps(module: plan.Module, number: int) -> plan.Module:
+    """The module with one of the plans of sm80's form in the place of its attention, where there is one. What the
+    planner rewrote stays as it is."""
+    one, program = attention_of(module), module.program
+    found = to_plan.candidates(program, program.program.region(one.regions[0]), one.arch)
+    kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
+    other = kept[number % len(kept)] if kept else one
+    return plan.Module(program, tuple(other if p is one else p for p in module.plans))
+
+
+def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], how: Spelling) -> str:
     """What differs, in words; empty where nothing does."""
+    most = TOLERANCE[how.dtype] * (ROUNDED if "round" in how.scores else 1)
     for name, want in wanted.items():
         given, want = found[name].astype(np.float64), want.astype(np.float64)
         if (np.isnan(given) != np.isnan(want)).any():
             return f"{name} is NaN at other places"
         apart = np.nanmax(np.abs(given - want) / (1 + np.abs(want)), initial=0.0)
-        if not apart <= TOLERANCE[dtype]:
+        if not apart <= most:
             return f"{name} is {apart:.2e} apart"
     return ""
 
 
-__all__ = ["drawn", "is_near", "model_and_arrays"]
+__all__ = ["TENSOR_CORES", "attention_of", "drawn", "is_near", "model_and_arrays", "with_warps"]

@@ -12,6 +12,7 @@ import pytest
 
 from tinyir.ir import region
 from tinyir.kernels.attention import Streaming, streaming_of
+from tinyir.kernels.attention.score import score_of
 from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
 from tinyir.lower import region as to_region
@@ -103,6 +104,13 @@ def planted(name: str, array: np.ndarray) -> None:
         array[4, 30:] = array[5, :20] = True
     if name == "q" and array.shape[1] > 9 and array.dtype == np.float32:
         array[0, 7, 0], array[1, 9, 0] = np.nan, np.inf
+
+
+def test_roundings_between_the_sums_are_no_work_on_a_score() -> None:
+    """An exporter rounds the first product to halves, and widens it for the softmax."""
+    found = attention_of(text_of(Spelling(scores=("scale", "round"), dtype="fp16")))
+    assert isinstance(found, Streaming), found
+    assert score_of(found).work is None
 
 
 @needs_host_compiler

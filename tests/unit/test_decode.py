@@ -157,15 +157,17 @@ def test_chunks_on_cuda_cores(arch: str) -> None:
 @pytest.mark.parametrize(
     "batch, kv, length, parts",
     [
-        (1, 8, 4096, (16, 33)),
+        (1, 8, 4096, (8, 16, 33)),
         (8, 8, 4096, (2, 4)),
-        (1, 32, 65536, (4, 8)),
+        (1, 32, 65536, (2, 4, 8)),
         (1, 8, 130, (3,)),
         (1, 8, 64, ()),
         (32, 32, 4096, ()),
     ],
 )
-def test_chunks_make_whole_rounds_of_ctas(batch: int, kv: int, length: int, parts: tuple[int, ...]) -> None:
+def test_chunks_make_half_a_round_of_ctas_or_whole_ones(
+    batch: int, kv: int, length: int, parts: tuple[int, ...]
+) -> None:
     pair = regions_of(attention(s=1, t="T", d=128, heads=32, kv=kv, batch=batch, **FP16)).program.regions[:2]
     assert parts_of(pair, {"T": length}, 132) == parts
 

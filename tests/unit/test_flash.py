@@ -58,6 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
     "soft-cap": {"causal": True, "softcap": 15.0, "s": 70, "t": 200, "d": 64},
     "bool mask": {"mask": "bool", "s": 100, "t": 100, "d": 32},
     "added mask, another width": {"mask": "fp16", "s": 100, "t": 100, "d": 40, "e": 24},
+    "added mask, rows of odd lengths": {"mask": "fp16", "s": 70, "t": 131, "d": 64, "causal": True},
     "bf16, widths of no whole row": {"s": 100, "t": 130, "d": 80, "e": 96, "dtype": "bf16"},
     "a depth of no whole product": {"s": 70, "t": 300, "d": 72, "e": 8},
 }
@@ -113,6 +114,24 @@ def test_rows_of_minus_infinity_and_numbers_that_are_none() -> None:
     module = regions_of(attention(t=200, mask="fp16", d=64, **FP16))
     one = next(p for p in _fitting(module) if p.tile[1] == 64)
     assert_equals_playback(plan.Module(module, (one,)), {**arrays_of(module, {}, 1), "mask": mask}, 1)
+
+
+@pytest.mark.parametrize("length, is_wide", [(128, True), ("T", True), (129, False)])
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_a_tensor_added_to_scores_is_read_in_pairs_before_they_are_there(arch: str, length: Any, is_wide: bool) -> None:
+    """A symbol is assumed to be even where the shape sets have even ones; the plan behind reads one by one."""
+    module = to_plan.lower(regions_of(attention(s=200, t=length, mask="fp16", d=64, **FP16)), arch)
+    made, code = lowered(replace(module, plans=module.plans[:1]))
+    text = gpu.show(made)
+    lines = text[text.index("\nkernel ") :].splitlines()
+    ahead, done, used = ([n for n, line in enumerate(lines) if word in line] for word in (
+        "each r, n of mask.ahead", "wait_group wgmma" if arch == "sm90" else " mma ", "mask.ahead[r, n]) : fp32"
+    ))  # fmt: skip
+    assert ahead and ahead[0] < done[0] < used[0] and len(ahead) == len(used)
+    text = manifest.show(code)
+    pairs, singles = text.count("word_of(&mask["), len(re.findall(r"= word_of\((?!&).*mask\[.*mask\[", text))
+    assert (pairs, singles) == ((len(ahead), 0) if is_wide else (0, len(ahead)))
+    assert len(module.plans) == (3 if length == "T" and arch == "sm90" else 2 if length == "T" else 1)
 
 
 # --- which blocks are walked

@@ -1,5 +1,5 @@
-"""A hundred attentions drawn at random, each planned for sm80 or for sm90, in the simulation against playback of the
-model."""
+"""A hundred attentions drawn at random, each planned for sm80 or for sm90, on tensor cores, in the simulation against
+playback of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinyir.lower import plan as to_plan
 from tinyir.play import tiny as play_tiny
 
 from .emitted import lowered, simulated
-from .random_attention import drawn, is_near, model_and_arrays
+from .random_attention import TENSOR_CORES, attention_of, drawn, is_near, model_and_arrays, with_warps
 from .stages import needs_host_compiler
 
 COUNT = 100
@@ -26,6 +26,24 @@ def test_a_random_attention_equals_playback(number: int) -> None:
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, arch)
     planned = to_plan.lower(module, arch)
+    if attention_of(planned).algo not in TENSOR_CORES:  # a few scores cost less by threads alone
+        planned = with_warps(planned, number)
+    assert attention_of(planned).algo in TENSOR_CORES, how
     with np.errstate(all="ignore"):
         wanted = play_tiny.play(model, arrays)
-    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how.dtype) == "", how
+    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how) == "", how
+
+
+SPLIT = 1115  # a few rows of many columns, which are walked in chunks
+
+
+def test_another_plan_is_one_of_the_program_that_was_split() -> None:
+    """Chunks of columns are regions of their own, which plans of the whole do not fit."""
+    module = model_and_arrays(drawn(SPLIT, 600), SPLIT)[0]
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90")
+    planned = to_plan.lower(module, "sm90")
+    assert len(planned.plans) > 1
+    changed = with_warps(planned, 0)
+    assert attention_of(changed).algo == "streaming_mma"
+    lowered(changed)

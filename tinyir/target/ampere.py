@@ -6,10 +6,11 @@ addresses of the rows of tile i. Fragments of `mma_m16n8k16` are as PTX says: wi
 A[g+8v][2q+8h..], bh is B[2q+8h..][g], d[2v+e] is D[g+8v][2q+e]. Source: PTX ISA, sections on cp.async, ldmatrix,
 stmatrix and mma.
 
-`operand_along` and `operand_across` fetch a warp's operand, 16 rows (of M or N) by 16 (of K) at a time, x[i][2h+v] for
-the halves v of the rows and h of K, from a swizzled tile whose rows run along K, or across it. `row` and `column` are
-multiples of 16 but for the operand's own start. A step along a swizzled row changes bits that its start leaves zero, so
-that the pattern is worked out once.
+`operand_along` and `operand_across` fetch a warp's left operand, 16 rows of M by 16 of K at a time, x[i][2h+v] for the
+halves v of the rows and h of K, from a swizzled tile whose rows run along K, or across it; `factor_along` and
+`factor_across` its right operand, x[i][2v+h], so that the two words of a product are neighbours, as the instruction
+takes them. `row` and `column` are multiples of 16 but for the operand's own start. A step along a swizzled row changes
+bits that its start leaves zero, so that the pattern is worked out once.
 """
 
 from __future__ import annotations
@@ -91,6 +92,42 @@ GUARDED: Rows = (
 
 
 _LANE = "const int lane = (int)threadIdx.x % 32;"
+_INNER, _OUTER = "lane % 16", "lane % 8 + lane / 16 * 8"  # rows of the tiles 0..3: the second below the first, or third
+_BESIDE, _BEHIND = (
+    "lane / 16 * 16",
+    "lane / 8 % 2 * 16",
+)  # bytes of their columns: the third beside the first, or second
+
+
+def _along(name: str, row: str, beside: str) -> tuple[str, str]:
+    return (
+        name,
+        f"""\
+template <int span, int count>
+{_INLINE}void {name}({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
+  {_LANE}
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + {row}) * span + {beside}) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}}""",  # noqa: E501
+    )
+
+
+def _across(name: str, row: str, beside: str) -> tuple[str, str]:
+    return (
+        name,
+        f"""\
+template <int depth, int count>
+{_INLINE}void {name}({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
+  {_LANE}
+  const int first = swizzled<128>(({row}) * 128 + {beside}) ^ column % 64 * 2;
+  const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
+}}""",  # noqa: E501
+    )
+
+
 PLAIN: Rows = (
     (
         "vector_of",
@@ -98,26 +135,18 @@ PLAIN: Rows = (
         "};  // neighbours that move at once",
     ),
     (
-        "operand_along",
+        "word_of",
         f"""\
-template <int span, int count>
-{_INLINE}void operand_along({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
-  {_LANE}
-  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
-#pragma unroll
-  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
-}}""",  # noqa: E501
+template <class T> {_INLINE}{_WORD} word_of(const T *two) {{ return *(const {_WORD} *)two; }}
+template <class T> {_INLINE}{_WORD} word_of(T low, T high) {{ return low.bits | ({_WORD})high.bits << 16; }}""",
     ),
     (
-        "operand_across",
-        f"""\
-template <int depth, int count>
-{_INLINE}void operand_across({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
-  {_LANE}
-  const int first = swizzled<128>((lane % 8 + lane / 16 * 8) * 128 + lane / 8 % 2 * 16) ^ column % 64 * 2;
-  const unsigned char *const from = (const unsigned char *)tile + (column / 64 * depth + row) * 128;
-#pragma unroll
-  for (int i = 0; i < count; ++i) ldmatrix_x4_trans(x[i][0], x[i][1], x[i][2], x[i][3], from + i / 4 * depth * 128 + (first ^ i % 4 * 32));
-}}""",  # noqa: E501
+        "half_of",
+        f"template <class T> {_INLINE}T half_of({_WORD} word, int which) {{ return T{{(unsigned short)(word >> 16 * "
+        "which)}; }",
     ),
+    _along("operand_along", _INNER, _BESIDE),
+    _across("operand_across", _OUTER, _BEHIND),
+    _along("factor_along", _OUTER, _BEHIND),
+    _across("factor_across", _INNER, _BESIDE),
 )

@@ -15,6 +15,8 @@ from ..expr import Bound, Expr
 from ..intervals import Interval, Ranges, interval_of
 from ..remainder import remainders
 from ..scope import halves_of
+from .extremes import Least, Most, bounds_of
+from .extremes import interval_of as extreme_of
 from .linear import Known, is_shown
 
 
@@ -90,6 +92,14 @@ class Facts:
             known.broken,
             known._spoken_of().union([name], plain.vocabulary, value.vocabulary, *(b.vocabulary for b in whole)),
         )
+
+    def with_extreme(self, s: Least | Most) -> Facts:
+        """Also that its integer is the least or the most of several."""
+        ends = (_within_both(_range_of(e, self.ranges), _range_of(self.plain(e), self.ranges)) for e in s.of)
+        found = extreme_of(s, ends)
+        known = self.without(s.name).with_guard(tuple(bounds_of(s)))
+        own = known.ranges.get(s.name, Interval(None, None))
+        return replace(known, ranges={**known.ranges, s.name: _within_both(own, found)})
 
     def with_guard(self, guard: tuple[Bound, ...]) -> Facts:
         """Also every bound of a guard."""

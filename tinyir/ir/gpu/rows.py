@@ -134,7 +134,7 @@ def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
     names = [n.tensor for body in bodies_in(s) for n in walk(body) if isinstance(n, Read)]
     names += [s.to.name] if isinstance(s, nodes.Assign) else []
     for name in dict.fromkeys(names):
-        kind, matrix = _kind(v, name), ROW_KINDS.get(of.kind, of.kind)
+        kind, matrix = _kind(v, name), ROW_KINDS.get(of.kind, OPERAND_KINDS.get(of.kind, of.kind))
         wanted = ROW_KINDS.get(kind, OPERAND_KINDS.get(kind, matrix))
         has_rows = kind not in (*ROW_KINDS, *OPERAND_KINDS) or v.arrays[name].type.shape[0] == of.type.shape[0]
         if wanted != matrix or not has_rows:

@@ -13,7 +13,7 @@ from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval
 from ..model import Model
 from . import nodes
-from .extremes import EXTREMES, bounds_of
+from .extremes import EXTREMES
 from .nodes import Kernel, Place, Statement
 from .prove import Facts
 
@@ -106,7 +106,7 @@ def _block(
         elif isinstance(s, nodes.Let):
             names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
         elif isinstance(s, EXTREMES):
-            names, facts = {**names, s.name: s}, facts.without(s.name).with_guard(tuple(bounds_of(s)))
+            names, facts = {**names, s.name: s}, facts.with_extreme(s)
         elif isinstance(s, nodes.Choose):
             names, facts = {**names, s.name: s}, facts.with_range(s.name, Expr.of(-1), s.extent)
         elif isinstance(s, nodes.Ticket):

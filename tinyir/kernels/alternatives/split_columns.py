@@ -55,7 +55,7 @@ from .parts import Names, free_name, numbered_name, refs_of, region_of
 STEPS = (128, 64)  # columns that a chunk is a multiple of: whole blocks of a CTA
 LEAST_CHUNK = 64
 MOST_ROWS = 64  # rows beyond which a head's rows have several CTAs
-ROUNDS = (1, 2)  # of CTAs on all SMs that are worth a try
+ROUNDS = (0.5, 1, 2)  # of CTAs on all SMs that are worth a try
 OPEN_ROUNDS = (4,)  # where data say how many columns there are: chunks without any leave CTAs idle
 Pair = tuple[Region, Region]
 
@@ -73,7 +73,7 @@ def parts_of(pair: Pair, sizes: Mapping[str, int], sms: int) -> tuple[int, ...]:
     if not heads or not rows or rows > MOST_ROWS or heads >= 2 * sms:
         return ()
     most = -(-length // LEAST_CHUNK)
-    found = (min(max(2, rounds * sms // heads), most) for rounds in (OPEN_ROUNDS if _is_open(kernel) else ROUNDS))
+    found = (min(max(2, int(rounds * sms) // heads), most) for rounds in (OPEN_ROUNDS if _is_open(kernel) else ROUNDS))
     return tuple(dict.fromkeys(parts for parts in found if parts > 1))
 
 

@@ -30,17 +30,14 @@ HALVES = ("fp16", "bf16")
 
 
 def widened(region: Region) -> Region:
-    """A region whose softmax rounds to halves, with all but the factors of its contraction in fp32: roundings between
-    the two sums may be left out."""
+    """A region with all but the factors of its contraction in fp32, where its softmax rounds to halves, or its factors
+    are halves and a score is rounded as they are: roundings between the two sums may be left out."""
     folds = {let.name for let in region.lets if isinstance(let.expr, Reduce) and let.expr.axes[0].size is not None}
-    rounded = (
-        n
-        for let in region.lets
-        if let.name not in folds
-        for n in walk(let.expr)
-        if isinstance(n, Reduce) and n.body.dtype.name in HALVES or isinstance(n, Unary) and n.op == "exp2"
-    )
-    if all(n.dtype.name not in HALVES and getattr(n, "body", n).dtype.name not in HALVES for n in rounded):
+    others = [n for let in region.lets if let.name not in folds for n in walk(let.expr) if not isinstance(n, Read)]
+    factors = [n for let in region.lets if let.name in folds for n in walk(let.expr) if isinstance(n, Read)]
+    if not any(n.dtype.name in HALVES for n in factors):
+        others = [n for n in others if isinstance(n, Reduce) or isinstance(n, Unary) and n.op == "exp2"]
+    if all(n.dtype.name not in HALVES and getattr(n, "body", n).dtype.name not in HALVES for n in others):
         return region
     lets = tuple(let if let.name in folds else replace(let, expr=_wide(let.expr)) for let in region.lets)
     types = {t.name: t.type.dtype for t in region.outputs}

@@ -1,6 +1,7 @@
 """The softmax between two products on tensor cores, block by block, and the output after the last: what the kernels of
 warpgroups and those of warps have alike.
 
+    each r, n of ahead: what the work on a score reads        while the product runs (`ahead`)
     each r, n of sc: masks, and work on a score               -inf outside masks and tensors
     row_reduce max sc into top                                each r: base, change, total *= change
     each r, n of sc approx: exp2(c*sc - base)                 row_reduce sum sc into total
@@ -39,6 +40,7 @@ from ...ir.types import DTYPES, DType, TensorType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, names_in, needed
+from .ahead import put_ahead, reads_ahead
 from .match import Streaming
 from .score import Score, is_bare, score_of
 from .walk import AFTER, Walk, sides_of, walk_of
@@ -61,9 +63,10 @@ class Held:
 
 class OnlineSoftmax:
     """Part of a template: the plan's tile has rows of the query, columns of scores, and the output's sum
-    has `width` columns. `m0` is the tile's first row, `part` that of these threads in it."""
+    has `width` columns. `m0` is the tile's first row, `part` that of these threads in it. `has_all_rows`: every tile
+    has all points of the row's axis, and others beside it."""
 
-    def __init__(self, problem: Problem, held: Held, rows: int, columns: int, width: int):
+    def __init__(self, problem: Problem, held: Held, rows: int, columns: int, width: int, has_all_rows: bool = False):
         self.model, self.held, self.columns, self.width = problem.model, held, columns, width
         self.streaming: Streaming = problem.kernel
         self.first, self.second = first, second = self.streaming.first, self.streaming.second
@@ -72,15 +75,19 @@ class OnlineSoftmax:
         self.of = self.fresh.of
         self.row, self.column = self.streaming.row, self.streaming.column
         self.m0, self.part = Expr.of(self.of("m0")), Expr.of(self.of("part"))
-        sides = sides_of(self.score.masks, self.row.name, self.column.name, rows, self.m0)
+        own = {limit.name: Expr.of(self.of(limit.name)) for limit in self.score.limits}
+        self.masks = tuple(mask.substitute(own) for mask in self.score.masks)
+        of_axis = (self.row.size.constant, ZERO) if has_all_rows else (rows, self.m0)
+        sides = sides_of(self.masks, self.row.name, self.column.name, *of_axis)
         self.walk: Walk = walk_of(sides, self.column.size, columns, self.of)
         self.is_longest_last = any(
             s.what == AFTER and any(c > 0 and m == (self.of("m0"),) for c, m in s.touched.terms) for s in sides or ()
         )
-        self.is_row_guarded = not divides(rows, self.row.size)
+        self.row_guard = () if divides(rows, self.row.size) else below(Expr.of(self.row.name), self.row.size)
         self.is_column_guarded = not divides(columns, self.column.size) or self.walk.may_pass_end
         self.point = {a.name: Expr.of(a.name) for a in first.iters}
         self.may_be_empty = False  # whether there may be no column
+        self.ahead_of = {read: self.of(f"{read.tensor}.ahead") for read in reads_ahead(self.streaming)}
         kept = {t.name for t in first.outputs if t.attr("materialize") == "deferred"}
         self.written = [y for y in self.streaming.writes if y.output not in kept]
         self.has_numbers = bool(self.streaming.writes or self.streaming.rows)  # of a row, that are wanted as such
@@ -89,6 +96,12 @@ class OnlineSoftmax:
     def zero_word(self) -> str:
         """What is 0 of a row whose output is 0: no reciprocal of a sum is; else numbers of their own."""
         return "kept" if "kept" in row_words(self.streaming) else "scale"
+
+    def limits(self) -> Iterable[Statement]:
+        """What data say of the tile's columns."""
+        values = Values(self.first, self.point)
+        for limit in self.score.limits:
+            yield nodes.Choose(self.of(limit.name), values.at(limit.value), limit.most + 1)
 
     # --- what these threads hold
 
@@ -100,6 +113,11 @@ class OnlineSoftmax:
         """The weights of a block."""
         kind = type_of(self._weight_dtype, self.held.count, self.columns)
         return nodes.Reg(self.of("p"), kind, kind=self.held.operand)
+
+    def ahead_registers(self) -> Iterable[Statement]:
+        """What is read of tensors before the scores of a block are there."""
+        for read, name in self.ahead_of.items():
+            yield nodes.Reg(name, type_of(read.dtype, self.held.count, self.columns), kind=self.held.operand)
 
     def sum_registers(self) -> Iterable[Statement]:
         """The output's sum, and what is known of rows."""
@@ -122,6 +140,13 @@ class OnlineSoftmax:
         yield self._each("acc", (nodes.Assign(self._at("acc"), literal(0, FP32)),))
 
     # --- the softmax of a block
+
+    def read_ahead(self, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """Reads what the work on the scores of the block whose first column is `n0` needs of tensors."""
+        for read, name in self.ahead_of.items():
+            value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
+            element = nodes.Assign(Place(name, (self._r, self._n)), value)
+            yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
 
     def softmax(self, n0: Expr, is_cut: bool, is_first: bool) -> Iterable[Statement]:
         """Scores of the block whose first column is `n0` become weights, and what was summed is scaled to the new
@@ -181,31 +206,32 @@ class OnlineSoftmax:
         return Values(self.first, self.point, known, emit)
 
     def _names(self, n0: Expr) -> tuple[Statement, ...]:
-        return nodes.Let(self.row.name, self._row()), nodes.Let(self.column.name, n0 + self._n)
+        return *self.row_names(), nodes.Let(self.column.name, n0 + self._n)
 
     def _inside(self, is_cut: bool) -> tuple[Bound, ...]:
         """The guard that a score is one of the tensors'."""
         guard = below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
-        return guard + (below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ())
+        return guard + self.row_guard
 
     def _work(self, n0: Expr, is_cut: bool) -> tuple[Statement, ...]:
         """What is done to each score before its maximum is taken: the region's work, and -inf outside masks and
         tensors."""
         streaming, lowest = self.streaming, neutral_of("max", FP32)
-        guard = self.score.masks if is_cut else ()
+        guard = self.masks if is_cut else ()
         guard += below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
         names, score = self._names(n0), self._read("sc")
         if self.score.work is None:
             masked = Select(guard, score, lowest, FP32)
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
-        guard += below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
+        guard += self.row_guard
         inside: list[Statement] = []
         values = self._values({streaming.scores: score}, inside)
+        held = {values.at(read): Read(name, (self._r, self._n), read.dtype) for read, name in self.ahead_of.items()}
         for name in needed(self.first, (self.score.work,)):
             if name != streaming.scores:
-                inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
+                inside.append(nodes.Value(name, put_ahead(values.at(self.first.let(name).expr), held)))
                 values.known[name] = Ref(name, self.first.let(name).expr.dtype)
-        inside.append(nodes.Assign(self._at("sc"), values.at(self.score.work)))
+        inside.append(nodes.Assign(self._at("sc"), put_ahead(values.at(self.score.work), held)))
         nothing = (nodes.Assign(self._at("sc"), lowest),)
         return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
 
@@ -219,7 +245,8 @@ class OnlineSoftmax:
             yield self._each_row(into, (self._set(into, literal(0, FP32)),))
             yield nodes.RowReduce("sum", self.of("total"), self.of(into))
         if self.is_scaled or streaming.zero is not None:
-            yield self._each_row("scale", tuple(self._normed()))
+            word = "scale" if "scale" in row_words(self.streaming) else self._any_row
+            yield self._each_row(word, tuple(self._normed()))
         if self.written:
             yield self._each_row(self._any_row, tuple(self._written()))
 
@@ -230,7 +257,7 @@ class OnlineSoftmax:
 
     @property
     def _any_row(self) -> str:
-        return "top" if self.streaming.top else "scale"
+        return row_words(self.streaming)[0]
 
     def _numbers_of_row(self) -> Values:
         """The text's values at a row, once all columns are walked."""
@@ -250,7 +277,7 @@ class OnlineSoftmax:
     def _normed(self) -> Iterable[Statement]:
         """By what a row's sums are multiplied, or divided."""
         streaming, values = self.streaming, self._numbers_of_row()
-        yield nodes.Let(self.row.name, self._row())
+        yield from self.row_names()
         by = values.at(streaming.norm_by) if streaming.norm else literal(1, FP32)
         if is_bare(self.streaming):
             is_empty = Binary("cmpeq", self._of("top"), neutral_of("max", FP32), DTYPES["bool"])
@@ -275,11 +302,11 @@ class OnlineSoftmax:
         """The writes of numbers of a row, by the first of the threads that share it."""
         lane = Expr.of("lane")
         guard = (Bound(lane - SHARING * (lane // SHARING), equals=ZERO),)
-        guard += below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
+        guard += self.row_guard
         values = self._numbers_of_row()
         outer = self.streaming.outer
         stores = [element_store(y, values.at(y.expr), self.point, outer) for y in self.written]
-        yield nodes.Let(self.row.name, self._row())
+        yield from self.row_names()
         yield nodes.If(guard, tuple(stores))
 
     def elements(self, across: Expr, places: Mapping[str, Place], by: str = "") -> Iterable[Statement]:
@@ -313,10 +340,10 @@ class OnlineSoftmax:
                 inner.append(nodes.Store(places[item.output], value, by=by))
             else:
                 direct.append(element_store(item, value, values.point, self.second.iters))
-        guard = below(Expr.of(self.row.name), self.row.size) if self.is_row_guarded else ()
+        guard = self.row_guard
         guard += below(Expr.of(self.of("col")), width.size) if self.width != streaming.sizes[1] else ()
         if direct or is_touching:
-            yield nodes.Let(self.row.name, self._row())
+            yield from self.row_names()
             yield nodes.Let(self.of("col"), column)
         yield from inner
         if direct:
@@ -331,6 +358,10 @@ class OnlineSoftmax:
     @property
     def _n(self) -> Expr:
         return Expr.of(self.of("n"))
+
+    def row_names(self) -> tuple[Statement, ...]:
+        """The names of the row at which `each` is."""
+        return (nodes.Let(self.row.name, self._row()),)
 
     def _row(self) -> Expr:
         return self.m0 + self.part + self._r
@@ -358,9 +389,11 @@ def row_words(kernel: Streaming) -> tuple[str, ...]:
     """What is known of rows, a number of each: `scale` is what the output is multiplied by, `row_total` the total as a
     number of the text's, `kept` is 0 where the output is."""
     words = ("top", "old", "base", "change") if kernel.top else ()
+    total = ("total",) if kernel.total else ()
     whole = ("row_total",) if kernel.total and (kernel.writes or kernel.rows) else ()
     kept = ("kept",) if kernel.zero is not None and not score_of(kernel).has_reciprocal else ()
-    return (*words, "scale", *whole, *kept, *(("total",) if kernel.total else ()))
+    is_scaled = bool(kernel.norm) or is_bare(kernel) or kernel.zero is not None and not kept or total and not whole
+    return (*words, *(("scale",) if is_scaled or not (words or whole or kept) else ()), *whole, *kept, *total)
 
 
 def times(body: Body, factor: float) -> Body:

@@ -2,6 +2,7 @@
 
     exp2(c * (where(mask, s * x, -inf) - top))   →   factor c*s, masks [mask], work x
     exp2(c * (tanh(x) + bias - top))             →   factor c, no masks, work tanh(x) + bias
+    exp2(c * (where(n < data, x, -inf) - top))   →   factor c, masks [n < limit0], limit0 = data (`limits`)
 
 A mask that leaves -inf, and a positive factor, commute with the maximum of a row: they are taken off the score, so that
 most tiles of scores need neither.
@@ -18,6 +19,7 @@ from ...ir.region import Region
 from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
+from .limits import Limit, limits_in
 from .match import Streaming
 
 MOST_GAIN = 256.0  # of a number that multiplies weights in halves
@@ -27,11 +29,13 @@ MOST_GAIN = 256.0  # of a number that multiplies weights in halves
 class Score:
     """`work` is what takes the place of a score before `factor` and `masks`, or None where that is the first product
     itself; `scale` is the part of the factor that the row's maximum has to have where other values speak of it.
+    `limits` are the integers of a tile that data give, by the names that the masks have for them.
     `has_reciprocal`: a row's total is never a number whose reciprocal overflows."""
 
     factor: float
     scale: float
     masks: tuple[Bound, ...]
+    limits: tuple[Limit, ...]
     work: Body | None
     has_reciprocal: bool
 
@@ -39,12 +43,18 @@ class Score:
 @functools.lru_cache(maxsize=256)
 def score_of(kernel: Streaming) -> Score:
     """The score of a kernel."""
-    region, scale, masks = kernel.first, 1.0, []
+    region, scale, masks, limits = kernel.first, 1.0, [], []
     body = named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
     while True:
         if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
             masks += body.guard
             body = named(region, body.then, kernel.scores)
+        elif isinstance(body, Ternary) and isinstance(body.third, Literal) and body.third.value == -math.inf:
+            more, ends, left = limits_in(region, body.first, kernel.row, kernel.column, len(limits))
+            if not ends or left is not None:
+                break
+            masks, limits = [*masks, *more], [*limits, *ends]
+            body = named(region, body.second, kernel.scores)
         elif (found := scaled(body)) is not None:
             scale *= found[0]
             body = named(region, found[1], kernel.scores)
@@ -55,6 +65,7 @@ def score_of(kernel: Streaming) -> Score:
         kernel.factor * scale,
         scale,
         tuple(dict.fromkeys(masks)),
+        tuple(limits),
         None if is_plain else body,
         bool(kernel.top) and is_total(kernel),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
+from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
 from ..parts.touched import touched_share
 from .declare import sizes_of
@@ -13,6 +14,7 @@ from .match import flash_of
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
 BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
+CHAIN_CLOCKS = {1: 250, 2: 0, 3: 0}  # of it beside, where warpgroups wait for memory: one alone hides nothing of it
 TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way out
 SM_BYTES_PER_US = 4.5e4  # that one SM fetches
 NEAR = 0.6  # of the time of computing: less of memory does not show
@@ -32,7 +34,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
     weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE[count]
-    one = blocks * (products + weights + BLOCK_CLOCKS) + TILE_CLOCKS
+    loads = load_clocks(kernel, plan, tile.rows * tile.columns)
+    one = blocks * (products + weights + loads + BLOCK_CLOCKS) + TILE_CLOCKS
     mine = max(tiles / device.sms, 1.0)
     waves = mine + (0.5 if blocks * tile.columns < length else -(-tiles // device.sms) - mine)
     fetched = tiles * (blocks * tile.columns * (tile.deep + tile.wide) + tile.rows * tile.deep) * 2
@@ -44,7 +47,9 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     )
     parts = {"compute": compute, "memory": memory}
     if memory > NEAR * compute:
-        parts[max(parts, key=parts.__getitem__)] = longer_of(compute, memory, SHARPNESS)
+        block = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # the first, which all products wait for
+        chain = compute + waves * blocks * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
+        parts[max(parts, key=parts.__getitem__)] = longer_of(chain, memory, SHARPNESS) + block
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
 
 

@@ -9,6 +9,8 @@ from ...kit.records import dataclass
 from ...target.arch import ARCHS
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
+from ..attention.ahead import reads_ahead
+from ..attention.online import row_words
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
 from .match import flash_of
@@ -17,7 +19,7 @@ STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
 SWIZZLE = 128  # bytes
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
-ROW_REGISTERS = 12  # what a thread knows of its two rows
+ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays
 
 
@@ -90,7 +92,8 @@ def output_arrays(plan: Plan, problem: Problem) -> tuple[Array | None, ...]:
 def registers_of(plan: Plan, kernel: Streaming) -> int:
     """Registers of a consumer's thread in arrays: scores, weights, the output's sum, rows."""
     sizes = sizes_of(plan, kernel)
-    return sizes.columns // 2 + sizes.columns // 4 + sizes.width // 2 + ROW_REGISTERS
+    words = sizes.columns // 4 * (1 + len(reads_ahead(kernel)))  # weights, and what is read ahead
+    return sizes.columns // 2 + words + sizes.width // 2 + ROWS * len(row_words(kernel))
 
 
 def most_registers(plan: Plan) -> int:

@@ -8,35 +8,29 @@
         the softmax of sc; acc scaled to the new maximum; p = the weights
       acc += p * v of the last block; acc over the row's total, the values after it, piece by piece to the output
 
-Blocks go from the last to the first (`masks`). What streaming says of old sums under a new maximum holds here
-(`streaming.match`); the weights are rounded to the value's dtype.
+Blocks go from the last to the first (`attention.walk`); what a score, its weight and an element of the output are is
+`attention.online`'s.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from ...ir.accumulate import literal, neutral_of
-from ...ir.body import Binary, Body, Read, Reduce, Ref, Select, Ternary, Unary, operands_of
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
-from ...ir.types import DTYPES, TensorType, round_to
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
-from ..attention import Streaming
-from ..attention.walk import AFTER, Walk, sides_of, walk_of
+from ..attention.online import Held, OnlineSoftmax
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.point import Fresh, Values, below, divides, element_store, names_in, needed, split
+from ..parts.point import split
 from ..parts.tiles import fewer
 from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
-FP32 = DTYPES["fp32"]
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 BOX_ROWS = 256  # at most
 MOST_TILES = 2**31 - 2**16  # so that a tile's number stays an int when CTAs go on
@@ -47,32 +41,16 @@ def flash_kernel(plan: Plan, problem: Problem) -> Kernel:
     return _Template(plan, problem).kernel_text()
 
 
-class _Template:
+class _Template(OnlineSoftmax):
     """The template with one plan's numbers and two regions' maps in it."""
 
     def __init__(self, plan: Plan, problem: Problem):
-        self.plan, self.model = plan, problem.model
-        self.first, self.second = first, second = problem.kernel.first, problem.kernel.second
+        self.plan, self.sizes = plan, sizes_of(plan, problem.kernel)
         self.kernel: Flash = flash_of(problem.kernel)
-        kernel = self.kernel
-        self.streaming: Streaming = kernel.streaming
-        self.sizes = sizes_of(plan, self.streaming)
-        self.count = plan.consumers.count
-        self.fresh = Fresh({*names_in(first), *names_in(second), *self.model.symbols()})
-        self.of = self.fresh.of
-        self.row, self.column = self.streaming.row, self.streaming.column
-        self.m0 = Expr.of(self.of("m0"))
-        own = {limit.name: Expr.of(self.of(limit.name)) for limit in kernel.limits}
-        self.masks = tuple(mask.substitute(own) for mask in kernel.masks)
-        rows, m0 = (self.row.size.constant, ZERO) if kernel.packed else (plan.tile[0], self.m0)
-        sides = sides_of(self.masks, self.row.name, self.column.name, rows, m0)
-        self.walk: Walk = walk_of(sides, self.column.size, plan.tile[1], self.of)
-        self.is_longest_last = any(
-            s.what == AFTER and any(c > 0 and m == (self.of("m0"),) for c, m in s.touched.terms) for s in sides or ()
-        )
-        self.row_guard = guard_of_row(kernel, plan.tile[0])
-        self.is_column_guarded = not divides(plan.tile[1], self.column.size) or self.walk.may_pass_end
-        self.point = {a.name: Expr.of(a.name) for a in first.iters}
+        held = Held("wgmma", "wgmma_a", "rows", "row_parts", WARPGROUP_ROWS)
+        super().__init__(problem, held, *plan.tile[:2], self.sizes.width, self.kernel.packed is not None)
+        self.row_guard = guard_of_row(self.kernel, plan.tile[0])
+        self.count, kernel, second = plan.consumers.count, self.kernel, self.second
         self.rings = {array.label: array for array in operand_arrays(plan, problem)}
         self.boxes = (("q", kernel.query), ("k", kernel.key), ("v", kernel.value))
         self.staged = tuple(
@@ -135,15 +113,9 @@ class _Template:
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
         lets = [nodes.Order((head, tm), number, extents, width, self.is_longest_last and width > 0)]
         lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.kernel.outer).items()]
-        lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self._limits(), *self.walk.setup]
+        lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self.limits(), *self.walk.setup]
         step = Expr.of(plan.persistent) if plan.persistent else tiles
         return nodes.For(self.of("tile"), Expr.of("cta.x"), tiles, (*lets, *body), step=step)
-
-    def _limits(self) -> Iterable[Statement]:
-        """What data say of the tile's columns."""
-        values = Values(self.first, self.point)
-        for limit in self.kernel.limits:
-            yield nodes.Choose(self.of(limit.name), values.at(limit.value), limit.most + 1)
 
     def _producer(self, tiles: Expr) -> Statement:
         t = Expr.of(self.of("t"))
@@ -156,7 +128,7 @@ class _Template:
         some = self.of("some")  # 0 of a tile of which the data leave no column: what it fetches is beyond the tensor
         any_end = Expr.of(f"{some}.end")
         known = (nodes.Least(f"{some}.end", (ONE, self.walk.end)), nodes.Most(some, (ZERO, any_end)))
-        known = known if self.kernel.limits else ()
+        known = known if self.score.limits else ()
         one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop)))
         regs = self.plan.regs.producer if self.plan.regs else 0
         return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
@@ -168,7 +140,7 @@ class _Template:
         cursor = self.of(f"{word}.next")
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
-        if self.kernel.limits and word != "q" and not box.page:
+        if self.score.limits and word != "q" and not box.page:
             row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
         at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(box.at(row, ZERO)))
@@ -184,17 +156,9 @@ class _Template:
     # --- the consumers
 
     def _consumer(self, tiles: Expr) -> Statement:
-        s, value = self.sizes, self.kernel.value
         body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self.rings[word].slots) for word, _ in self.boxes]
         body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
-        body += [
-            nodes.Reg(self.of("sc"), _type(FP32, WARPGROUP_ROWS, s.columns), kind="wgmma"),
-            nodes.Reg(self.of("p"), _type(value.dtype, WARPGROUP_ROWS, s.columns), kind="wgmma_a"),
-            nodes.Reg(self.of("acc"), _type(FP32, WARPGROUP_ROWS, s.width), kind="wgmma"),
-        ]
-        rows = ("top", "old", "base", "change", "scale")
-        body += [nodes.Reg(self.of(word), _type(FP32, WARPGROUP_ROWS), kind="rows") for word in rows]
-        body.append(nodes.Reg(self.of("total"), _type(FP32, WARPGROUP_ROWS), kind="row_parts"))
+        body += [self.score_registers(), self.weight_registers(), *self.ahead_registers(), *self.sum_registers()]
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
         body.append(self._over_tiles(tiles, self._tile()))
         tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
@@ -205,14 +169,14 @@ class _Template:
     def _tile(self) -> Iterable[Statement]:
         """One tile of rows."""
         walk, t = self.walk, self.of("t")
-        yield self._each_row("top", (self._set("top", neutral_of("max", FP32)), self._set("total", literal(0, FP32))))
-        yield self._each("acc", (nodes.Assign(self._at("acc"), literal(0, FP32)),))
+        yield from self.start()
         yield nodes.Wait(Place(self.of("full.q"), slot=self._slot("q")), self._phase("q"), ("load.q",))
         yield nodes.Let(self.of("n0.last"), walk.start(ZERO))
         yield from self._scores("qk")
+        yield from self.read_ahead(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole)
         yield nodes.WaitGroup("wgmma", 0, ("qk",))
         yield from self._give_back("k")
-        yield from self._softmax(is_cut=not walk.is_whole, is_first=True)
+        yield from self.softmax(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole, is_first=True)
         for word, low, high, is_cut in (
             ("cut", ONE, walk.cut, True),
             ("whole", walk.cut, walk.whole, False),
@@ -231,10 +195,11 @@ class _Template:
         yield nodes.Let(self.of("n0"), self.walk.start(Expr.of(self.of("t"))))
         yield from self._scores(f"qk.{word}")
         yield from self._weighted(f"pv.{word}")
+        yield from self.read_ahead(Expr.of(self.of("n0")), is_cut)
         yield nodes.WaitGroup("wgmma", 0, (f"qk.{word}", f"pv.{word}"))
         yield from self._give_back("k")
         yield from self._give_back("v")
-        yield from self._softmax(is_cut, is_first=False)
+        yield from self.softmax(Expr.of(self.of("n0")), is_cut, is_first=False)
 
     def _scores(self, token: str) -> Iterable[Statement]:
         yield nodes.Wait(Place(self.of("full.k"), slot=self._slot("k")), self._phase("k"), ("load.k",))
@@ -273,66 +238,11 @@ class _Template:
     def _phase(self, word: str) -> Expr:
         return Expr.of(f"{self.of(f'{word}.s')}.phase")
 
-    # --- the softmax of a block
-
-    def _softmax(self, is_cut: bool, is_first: bool) -> Iterable[Statement]:
-        work = self._work(is_cut, is_first)
-        if work:
-            yield self._each("sc", work)
-        yield self._each_row("old", (self._set("old", self._of("top")),))
-        yield nodes.RowReduce("max", self.of("sc"), self.of("top"))
-        lowest, top = neutral_of("max", FP32), self._of("top")
-        is_empty = Binary("cmpeq", top, lowest, DTYPES["bool"])
-        base = Ternary("where", is_empty, literal(0, FP32), self._scaled(top), FP32)
-        change = Binary("sub", self._scaled(self._of("old")), self._of("base"), FP32)
-        total = Binary("mul", self._of("total"), self._of("change"), FP32)
-        rows = [self._set("base", base), self._set("change", Unary("exp2", change, FP32)), self._set("total", total)]
-        yield self._each_row("top", tuple(rows), is_approx=True)
-        score = self._read("sc")
-        weight = Unary("exp2", Binary("sub", self._scaled(score), self._of("base"), FP32), FP32)
-        yield self._each("sc", (nodes.Assign(self._at("sc"), weight),), is_approx=True)
-        yield nodes.RowReduce("sum", self.of("sc"), self.of("total"))
-        if not is_first:
-            rescaled = Binary("mul", self._read("acc"), self._of("change"), FP32)
-            yield self._each("acc", (nodes.Assign(self._at("acc"), rescaled),))
-        rounded = Unary("cast", score, self.kernel.value.dtype)
-        yield self._each("sc", (nodes.Assign(self._at("p"), rounded),))
-
-    def _scaled(self, body: Body) -> Body:
-        return _times(body, self.kernel.factor)
-
-    def _work(self, is_cut: bool, is_first: bool) -> tuple[Statement, ...]:
-        """What is done to each score before its maximum is taken: the region's work, and -inf outside masks and
-        tensors."""
-        kernel, streaming, lowest = self.kernel, self.streaming, neutral_of("max", FP32)
-        guard = self.masks if is_cut else ()
-        guard += below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
-        start = "n0.last" if is_first else "n0"
-        names = [*self._row(), nodes.Let(self.column.name, Expr.of(self.of(start)) + self._n)]
-        score = self._read("sc")
-        if kernel.work is None:
-            masked = Select(guard, score, lowest, FP32)
-            return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
-        guard += self.row_guard
-        values = Values(self.first, self.point, {streaming.scores: score})
-        inside: list[Statement] = []
-        for name in needed(self.first, (kernel.work,)):
-            if name != streaming.scores:
-                inside.append(nodes.Value(name, values.at(self.first.let(name).expr)))
-                values.known[name] = Ref(name, self.first.let(name).expr.dtype)
-        inside.append(nodes.Assign(self._at("sc"), values.at(kernel.work)))
-        nothing = (nodes.Assign(self._at("sc"), lowest),)
-        return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
-
     # --- the output
 
     def _leave(self) -> Iterable[Statement]:
         """Sums over totals, the values after them, and the stores."""
-        yield self._each_row("scale", (self._set("scale", literal(0, FP32)),))
-        yield nodes.RowReduce("sum", self.of("total"), self.of("scale"))
-        yield from self._row_writes()
-        if self.streaming.norm:
-            yield self._each_row("scale", tuple(self._normed()))
+        yield from self.rows_done()
         pieces = self.sizes.width // self.sizes.piece
         j = Expr.of(self.of("j"))
         across = self.sizes.piece * j if pieces > 1 else ZERO
@@ -342,44 +252,6 @@ class _Template:
         else:
             yield from body
 
-    def _row_values(self) -> Values:
-        """What is known of a row when all columns are walked: its total is in `scale`."""
-        streaming = self.streaming
-        known = {streaming.total: self._of("scale"), streaming.top: _times(self._of("top"), self.kernel.scale)}
-        return Values(self.first, self.point, known)
-
-    def _row_writes(self) -> Iterable[Statement]:
-        """The writes of numbers of a row, by the thread that holds the first column of its sum."""
-        deferred = {t.name for t in self.first.outputs if t.attr("materialize") == "deferred"}
-        writes = [item for item in self.streaming.writes if item.output not in deferred]
-        if not writes:
-            return
-        values, total = self._row_values(), self.streaming.total
-        if not self.streaming.is_guarded:
-            # the total of a row of -inf is 0 here, and NaN in the text
-            is_empty = Binary("cmpeq", self._of("top"), neutral_of("max", FP32), DTYPES["bool"])
-            values.known[total] = Ternary("where", is_empty, literal(math.nan, FP32), values.known[total], FP32)
-        stores = []
-        for item in writes:
-            place = Place(item.output, tuple(e.substitute(self.point) for e in item.index))
-            stores.append(nodes.Store(place, values.at(item.expr)))
-        guard = (*self.row_guard, Bound(self._n, equals=ZERO))
-        body = (*self._row(), nodes.If(guard, tuple(stores)))
-        names = (self.of("r"), self.of("n"))
-        yield nodes.Each(names, self.of("acc"), body, (ZERO, ZERO), (WARPGROUP_ROWS, STEP))
-
-    def _normed(self) -> Iterable[Statement]:
-        """By what a row's sums are multiplied, or divided."""
-        streaming, kernel = self.streaming, self.kernel
-        values = self._row_values()
-        by = values.at(streaming.norm_by)
-        if kernel.has_reciprocal:
-            by = Binary("fdiv", literal(1, FP32), by, FP32)
-        if streaming.zero is not None:  # no reciprocal of a sum is 0
-            by = Ternary("where", values.at(streaming.zero), literal(0, FP32), by, FP32)
-        yield from self._row()
-        yield self._set("scale", by)
-
     def _piece(self, across: Expr) -> Iterable[Statement]:
         """A piece of the sum's columns, from `across` on."""
         tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
@@ -388,7 +260,15 @@ class _Template:
         if tokens:
             yield nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", (STAGED - 1) * len(tokens), tokens),))
             yield nodes.Barrier("warpgroup")
-        yield self._elements(across, slot)
+        places = {item.output: Place(self._out(item.output), (self._r, self._n), slot) for item, _, _ in self.staged}
+        is_part = self.sizes.piece != self.sizes.width
+        yield nodes.Each(
+            (self.of("r"), self.of("n")),
+            self.of("acc"),
+            tuple(self.elements(across, places, "stmatrix")),
+            (ZERO, across) if is_part else (),
+            (WARPGROUP_ROWS, self.sizes.piece) if is_part else (),
+        )
         if tokens:
             yield nodes.Fence("async_proxy")
             yield nodes.Barrier("warpgroup")
@@ -400,99 +280,9 @@ class _Template:
             yield nodes.If(FIRST_THREAD, tuple(stores))
             yield nodes.Advance(o)
 
-    def _elements(self, across: Expr, slot: Expr) -> Statement:
-        """The values of each element, and where it is stored."""
-        streaming, width = self.streaming, self.streaming.width[0]
-        column = across + self._n
-        total = Read(self.of("acc"), (self._r, column), FP32)
-        if streaming.norm:
-            op = "mul" if self.kernel.has_reciprocal else streaming.norm
-            total = Binary(op, total, self._of("scale"), FP32)
-        if streaming.zero is not None:
-            is_zero = Binary("cmpeq", self._of("scale"), literal(0, FP32), DTYPES["bool"])
-            total = Ternary("where", is_zero, literal(0, FP32), total, FP32)
-        point = {n: Expr.of(m) for n, m in streaming.meets} | {width.name: Expr.of(self.of("col"))}
-        values = Values(self.second, point, {streaming.output: total})
-        inner: list[Statement] = []
-        if len(needed(self.second, (y.expr for y in self.second.yields))) > 1 or len(self.second.yields) > 1:
-            inner.append(nodes.Value(streaming.output, total))
-            values.known[streaming.output] = Ref(streaming.output, FP32)
-        reads = [*(y.expr for y in self.second.yields), *(let.expr for let in self.second.lets)]
-        is_touching = any(isinstance(n, Read) for n in self._after(reads))
-        inner += values.name_values()
-        staged = {item.output for item, _, _ in self.staged}
-        direct = []
-        for item in self.second.yields:
-            value = values.at(item.expr)
-            if item.output in staged:
-                place = Place(self._out(item.output), (self._r, self._n), slot)
-                inner.append(nodes.Store(place, value, by="stmatrix"))
-            else:
-                direct.append(element_store(item, value, values.point, self.second.iters))
-        guard = self.row_guard
-        guard += below(Expr.of(self.of("col")), width.size) if self.sizes.width != self.streaming.sizes[1] else ()
-        names: list[Statement] = []
-        if direct or is_touching:
-            names = [*self._row(), nodes.Let(self.of("col"), column)]
-        if direct:
-            inner = [*inner, nodes.If(guard, tuple(direct))] if guard else [*inner, *direct]
-        return nodes.Each(
-            (self.of("r"), self.of("n")),
-            self.of("acc"),
-            (*names, *inner),
-            (ZERO, across) if self.sizes.piece != self.sizes.width else (),
-            (WARPGROUP_ROWS, self.sizes.piece) if self.sizes.piece != self.sizes.width else (),
-        )
-
-    def _after(self, bodies: Iterable[Body]) -> Iterable[Body]:
-        """The nodes of the second region's expressions, but for its sum."""
-        stack = list(bodies)
-        while stack:
-            node = stack.pop()
-            if not isinstance(node, Reduce):
-                yield node
-                stack += operands_of(node)
-
-    # --- words
-
-    @property
-    def _r(self) -> Expr:
-        return Expr.of(self.of("r"))
-
-    @property
-    def _n(self) -> Expr:
-        return Expr.of(self.of("n"))
-
-    def _row(self) -> tuple[Statement, ...]:
-        """The names of the row at which `each` is."""
-        return names_of_row(self.kernel, self.m0 + self.of("part") + self._r, self.of("row"))
-
-    def _at(self, word: str) -> Place:
-        return Place(self.of(word), (self._r, self._n))
-
-    def _read(self, word: str) -> Body:
-        return Read(self.of(word), (self._r, self._n), FP32)
-
-    def _of(self, word: str) -> Body:
-        return Read(self.of(word), (self._r,), FP32)
-
-    def _set(self, word: str, value: Body) -> Statement:
-        return nodes.Assign(Place(self.of(word), (self._r,)), value)
-
-    def _each(self, word: str, body: tuple[Statement, ...], is_approx: bool = False) -> Statement:
-        return nodes.Each((self.of("r"), self.of("n")), self.of(word), body, is_approx=is_approx)
-
-    def _each_row(self, word: str, body: tuple[Statement, ...], is_approx: bool = False) -> Statement:
-        return nodes.Each((self.of("r"),), self.of(word), body, is_approx=is_approx)
-
-
-def _times(body: Body, factor: float) -> Body:
-    """The value times a number, as fp32 has it."""
-    return body if factor == 1.0 else Binary("mul", body, literal(round_to(FP32, factor), FP32), FP32)
-
-
-def _type(dtype, *shape: int) -> TensorType:
-    return TensorType(dtype, tuple(map(Expr.of, shape)))
+    def row_names(self) -> tuple[Statement, ...]:
+        """The names of the row at which `each` is, or of the two axes that make it."""
+        return names_of_row(self.kernel, self._row(), self.of("row"))
 
 
 __all__ = ["flash_kernel"]

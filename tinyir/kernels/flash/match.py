@@ -1,12 +1,5 @@
-"""What the flash family needs of two regions beside what `streaming` asks: factors that the copy engine fetches in
-boxes of 16-bit numbers, and a weight that is one exponential of a multiple of the first product.
-
-    exp2(c * (where(mask, s * x, -inf) - top))   →   factor c*s, masks [mask], work x
-    exp2(c * (tanh(x) + bias - top))             →   factor c, no masks, work tanh(x) + bias
-    exp2(c * (where(n < data, x, -inf) - top))   →   factor c, masks [n < limit0], limit0 = data (`limits`)
-
-A mask that leaves -inf, and a positive factor, commute with the maximum of a row: they are taken off the score, so that
-most tiles of scores need neither.
+"""What the flash family needs of two regions beside what the rule asks: factors of 16 bits that the copy engine fetches
+in boxes. `attention.score` says what a score is.
 """
 
 from __future__ import annotations
@@ -15,18 +8,17 @@ import functools
 import math
 from collections.abc import Sequence
 
-from ...ir.body import Axis, Body, Gather, Literal, Read, Ref, Select, Ternary, walk
+from ...ir.body import Axis, Body, Gather, Literal, Read, Select
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
-from ...ir.traits import axes_of, bodies_of
+from ...ir.traits import axes_of
 from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
-from ..attention.score import is_bare, is_total, named, scaled
+from ..attention.score import outgrown, score_of, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
-from .limits import Limit, limits_in
 from .pages import Page, page_of
 
 DTYPES = ("fp16", "bf16")  # of factors
@@ -95,26 +87,16 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """A streaming kernel as this family computes it. `work` is what takes the place of a score before `factor` and
-    `masks`, or None where that is the first product itself; `scale` is the part of the factor that the row's maximum
-    has to have where other values speak of it. `outputs` are the boxes of the second region's writes, None of one that
-    is written element by element. `has_reciprocal`: a row's total is never a number whose reciprocal overflows.
-    `block`: what the columns of a block must divide, so that none has values beyond the last column; 0 where the tensor
-    ends there. `limits`: the integers of a tile that data give, by the names that the masks have for them. `packed`:
-    the query heads of a group as rows beside the queries."""
+    """A streaming kernel as this family computes it. `outputs` are the boxes of the second region's writes, None of one
+    that is written element by element. `block`: what the columns of a block must divide, so that none has values beyond
+    the last column; 0 where the tensor ends there. `packed`: the query heads of a group as rows beside the queries."""
 
     streaming: Streaming
     query: Box
     key: Box
     value: Box
-    factor: float
-    scale: float
-    masks: tuple[Bound, ...]
-    work: Body | None
     outputs: tuple[Box | None, ...]
-    has_reciprocal: bool
     block: int
-    limits: tuple[Limit, ...]
     packed: Packed | None
 
     @property
@@ -170,23 +152,10 @@ def flash_of(kernel: Streaming) -> Flash | str:
 
 def _flash(kernel: Streaming) -> Flash:
     first, second = kernel.first, kernel.second
-    for what, is_there in (
-        (Phrase("nothing subtracted before the exponential"), not kernel.top),
-        (Phrase("weights that are not summed"), not kernel.total),
-        (Phrase("a row that its total has no part in"), is_bare(kernel)),
-        (Phrase("a place that data choose"), _chooses(kernel)),
-        (Phrase("work on single weights"), kernel.summed is not None or kernel.handed is not None),
-        (
-            Phrase("other folds of a row, or its numbers in the second region"),
-            bool(kernel.folds or kernel.rows),
-        ),
-        (
-            Phrase("a row that is 0 where it is not over its sum"),
-            kernel.zero is not None and not is_total(kernel),
-        ),
-    ):
-        if is_there:
-            raise _No(what)
+    if kernel.folds:
+        raise _No(Phrase("other folds of a row"))
+    if outgrown(kernel):
+        raise _No(outgrown(kernel))
     depth, width = (_only(axes, what) for axes, what in ((kernel.depth, "depth"), (kernel.width, "width")))
     if kernel.dtype.name != "fp32":
         raise _No(Phrase("scores in {dtype}", dtype=kernel.dtype))
@@ -197,7 +166,7 @@ def _flash(kernel: Streaming) -> Flash:
     key = _fetched(first, kernel.key, kernel.column, depth, {})
     value = _fetched(second, kernel.value, Axis(column, kernel.column.size), width, here)
     pages = [box.page.size for box in (key, value) if box.page is not None]
-    handed = first.outputs[0].type.dtype
+    handed = weight_dtype(kernel)
     if query.dtype != key.dtype or value.dtype != handed:
         raise _No(
             Phrase(
@@ -219,18 +188,17 @@ def _flash(kernel: Streaming) -> Flash:
         )
     if max(_whole(deep), _whole(wide)) > WIDEST:
         raise _No(Phrase("a depth of {deep} and a width of {wide}", deep=deep, wide=wide))
-    factor, scale, masks, limits, work = _score(kernel, first)
-    _check_guards(kernel, masks, key, value)
-    told = {n for m in masks for e in (m.expr, m.lower, m.upper) if e is not None for n in e.names()}
-    if packed is not None and kernel.group.name in told.union(*(axes_of(limit.value) for limit in limits)):
+    score = score_of(kernel)
+    _check_guards(kernel, score.masks, key, value)
+    told = {n for m in score.masks for e in (m.expr, m.lower, m.upper) if e is not None for n in e.names()}
+    if packed is not None and kernel.group.name in told.union(*(axes_of(limit.value) for limit in score.limits)):
         packed = None  # heads of a group that see other columns are no rows of one tile
     outputs = tuple(None if packed else _output(kernel, second, item, width) for item in second.yields)
     if packed is not None:
         first_of = tuple(e - (kernel.group.name if kernel.group.name in e.names() else 0) for e in query.first)
         major, minor = (_dim_of(axis, kernel) for axis in (packed.major, packed.minor))
         query = replace(query, row=major, inner=minor, each=packed.each, first=first_of)
-    is_over_total = is_total(kernel)
-    return Flash(kernel, query, key, value, factor, scale, masks, work, outputs, is_over_total, block, limits, packed)
+    return Flash(kernel, query, key, value, outputs, block, packed)
 
 
 def _packed(kernel: Streaming, query: Box) -> Packed | None:
@@ -294,13 +262,6 @@ def _paged(region: Region, gather: Gather, row: Axis, column: Axis, here: dict[s
     given = {n: Expr.of(m) for n, m in here.items()} | {column.name: ZERO, gather.axis.name: ZERO}
     first = tuple(e.substitute(given) for e in read.index)
     return Box(tensor, place, first, False, tensor.type.shape[-1] == column.size, page=page)
-
-
-def _chooses(kernel: Streaming) -> bool:
-    """Whether data choose a place for something else than a factor."""
-    fold = kernel.first.let(kernel.scores).expr
-    own = sum(isinstance(n, Gather) for n in walk(fold))
-    return sum(isinstance(n, Gather) for b in bodies_of(kernel.first) for n in walk(b)) != own
 
 
 def _check_guards(kernel: Streaming, masks: Sequence[Bound], key: Box, value: Box) -> None:
@@ -383,31 +344,6 @@ def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box 
     lacks = any(a.name not in named and a.size != ONE for a in second.iters)
     is_moved = box.dtype.name in DTYPES and not item.guard and box.has_whole_rows
     return None if lacks or not is_moved or not box.has_whole_columns and kernel.sizes[1] % STEP else box
-
-
-def _score(kernel: Streaming, region: Region) -> tuple[float, float, tuple[Bound, ...], tuple[Limit, ...], Body | None]:
-    """The exponent's factor, the part of it that the score has, the masks with the limits that data give, and what is
-    left of a score."""
-    scale, masks, limits = 1.0, [], []
-    body = named(region, Ref(kernel.element, kernel.dtype), kernel.scores)
-    while True:
-        if isinstance(body, Select) and isinstance(body.other, Literal) and body.other.value == -math.inf:
-            masks += body.guard
-            body = named(region, body.then, kernel.scores)
-        elif isinstance(body, Ternary) and isinstance(body.third, Literal) and body.third.value == -math.inf:
-            more, ends, left = limits_in(region, body.first, kernel.row, kernel.column, len(limits))
-            if not ends or left is not None:
-                break
-            masks, limits = [*masks, *more], [*limits, *ends]
-            body = named(region, body.second, kernel.scores)
-        elif (found := scaled(body)) is not None:
-            scale *= found[0]
-            body = named(region, found[1], kernel.scores)
-        else:
-            break
-    is_plain = isinstance(body, Ref) and body.name == kernel.scores
-    work = None if is_plain else body
-    return kernel.factor * scale, scale, tuple(dict.fromkeys(masks)), tuple(limits), work
 
 
 __all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]

@@ -3,12 +3,15 @@ output's sum."""
 
 from __future__ import annotations
 
+import itertools
+
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
 from ...kit.phrase import Phrase
 from ...target.device import Device
 from ...target.hopper import WARPGROUP_ROWS
+from ..attention.ahead import assumptions
 from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
 from ..parts.boxes import STRIDE_BYTES
@@ -30,12 +33,11 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     kernel, found = problem.kernel, _found(problem, card)
     if isinstance(found, str):
         return ()
-    assume = found.needs(problem.model)
-    proposals = []
+    ways, proposals = assumptions(kernel, problem.model, found.needs(problem.model)), []
     height, shorter = found.height.constant, (STEP,) if found.block % COLUMNS[-1] else ()
     for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
         for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
-            for ahead in (True, False):
+            for ahead, assume in itertools.product((True, False), ways):
                 plan = _largest(found, problem, card, count, columns, ahead, assume)
                 held = registers_of(plan, kernel) + ADDRESSING
                 most = most_registers(plan)

@@ -15,6 +15,7 @@ from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..resources import ON_THEIR_WAY, WALK
 from .boxes import LINE_BYTES
+from .statements import FEW_SINGLE
 from .waiting import LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS
 
 SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by one; counted in the text, not fitted
@@ -66,7 +67,8 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
     )  # lines that the lanes of a warp ask for, one a clock
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
     waves = -(-mine // max(1, min(occupancy, mine)))
-    turns = waves * (2 + plan.micro[0] // width * -(-walked // WALK))
+    short = _written_out(region) if width == 1 else 0
+    turns = waves * (2 + plan.micro[0] // width * (-(-(walked - short) // WALK) + -(-short // ON_THEIR_WAY)))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     # of a walk, whose elements are on their way together
     steps = -(-walked // (max(2, ON_THEIR_WAY // width) if width > 1 else WALK)) if walked else 1
@@ -89,6 +91,13 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
             / 1e3,
         }
     )
+
+
+def _written_out(region: Region) -> int:
+    """Elements of folds along one axis that are all on their way together."""
+    folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce) and len(n.axes) == 1]
+    sizes = [fold.axes[0].size.constant for fold in folds if fold.axes[0].size is not None]
+    return sum(size for size in sizes if size is not None and size <= FEW_SINGLE)
 
 
 def _apart(plan: Plan, region: Region) -> int:

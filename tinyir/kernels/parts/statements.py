@@ -18,7 +18,8 @@ from .fold import Accumulator
 from .point import Fresh, Values, carried, choice, element_store, needed
 from .scatter import thread_scatter
 
-FEW = 8  # turns of a loop that are written out
+FEW = 8  # turns of a loop over vectors that are written out
+FEW_SINGLE = 2 * FEW  # over single elements: those of all folds are on their way together
 
 
 @dataclass
@@ -104,7 +105,7 @@ class Statements:
         element = values.shielded(deeper.at(fold.body))
         inside += accumulator.step(element, number_in(fold.axes, names))
         for axis in reversed(fold.axes):
-            few = axis.size.constant is not None and axis.size.constant <= FEW
+            few = axis.size.constant is not None and axis.size.constant <= FEW_SINGLE
             inside = [nodes.For(axis.name, ZERO, axis.size, tuple(inside), unroll=0 if few else WALK)]
         before += [*accumulator.start(), *inside]
         return accumulator.value()

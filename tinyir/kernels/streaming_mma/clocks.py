@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
+from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
 from ..parts.touched import touched_share
 from ..resources import threads_of
@@ -37,7 +38,8 @@ def warps_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE
     single = sum(tile.columns * extent_of(f.across).constant for f in factors_of(kernel)[1:] if not f.width)
     copies = single * COPIED / 32 / device.arch.schedulers
-    one = blocks * (max(products, fragments) + weights + copies + BLOCK_CLOCKS) + TILE_CLOCKS
+    loads = load_clocks(kernel, plan, tile.rows * tile.columns)
+    one = blocks * (max(products, fragments) + weights + copies + loads + BLOCK_CLOCKS) + TILE_CLOCKS
     alone = blocks * CHAIN_CLOCKS + (products + weights) * blocks * 4 / min(4, warps)
     mine = max(tiles / device.sms, 1.0)
     is_uneven = blocks * tile.columns < length

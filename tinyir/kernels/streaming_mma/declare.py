@@ -6,6 +6,7 @@ from ...ir.plan.fields import Plan
 from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES
 from ..attention import Streaming
+from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
 from ..family import Array, Needs, Problem
 from ..resources import allotted
@@ -64,7 +65,8 @@ def arrays_of(plan: Plan, kernel: Streaming) -> tuple[Array, Array, Array]:
 def held_by(plan: Plan, kernel: Streaming) -> int:
     """Registers of a thread in scores and sums: the weights take the place of the scores that they are made of."""
     sizes = sizes_of(plan, kernel)
-    return plan.warp_tile[0] * (sizes.columns + sizes.width) // WARP
+    ahead = len(reads_ahead(kernel)) * sizes.columns // 2  # two in a word
+    return plan.warp_tile[0] * (sizes.columns + sizes.width + ahead) // WARP
 
 
 def declared_by(plan: Plan, kernel: Streaming) -> int:

@@ -84,6 +84,7 @@ class _Template(OnlineSoftmax):
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
         yield nodes.Let(self.of("m0"), plan.tile[0] * place)
         yield nodes.Let(self.of("part"), plan.warp_tile[0] * Expr.of("warp.index"))
+        yield from self.limits()
         yield from self.walk.setup
 
     def _fragment(self, word: str) -> Statement:
@@ -96,7 +97,7 @@ class _Template(OnlineSoftmax):
 
     def _first_blocks(self) -> Iterable[Statement]:
         """The query with the first block, and the others, each a group of copies."""
-        yield self._fill("q", "first", self.m0, None, self.is_row_guarded)
+        yield self._fill("q", "first", self.m0, None, bool(self.row_guard))
         if self.tokens and not self.has_ring:
             yield nodes.Commit(tuple(self.tokens))
             yield nodes.WaitGroup("cp_async", 0, tuple(self.tokens))
@@ -108,7 +109,7 @@ class _Template(OnlineSoftmax):
     def _fetch(self, word: str, t: Expr, slot: Expr) -> Iterable[Statement]:
         """Key and value of block t, where there is one, to a slot; one group."""
         n0 = self.of(f"n0.{word}")
-        is_cut = self.is_column_guarded
+        is_cut = self.is_column_guarded and (t == ZERO or bool(self.masks))  # else the last block alone is cut
         fills = [nodes.Let(n0, self.walk.start(t))]
         fills += [self._fill(operand, word, Expr.of(n0), slot, is_cut) for operand in ("k", "v")]
         yield nodes.If((Bound(t, upper=self.walk.steps),), tuple(fills))
@@ -167,6 +168,8 @@ class _Template(OnlineSoftmax):
         yield self.score_registers()
         yield nodes.Let(n0, self.walk.start(t))
         yield self._each("sc", (nodes.Assign(self._at("sc"), literal(0, FP32)),))
+        yield from self.ahead_registers()
+        yield from self.read_ahead(Expr.of(n0), is_cut)
         yield from self._scores(slot)
         yield self.weight_registers()
         yield from self.softmax(Expr.of(n0), is_cut, is_first=False)

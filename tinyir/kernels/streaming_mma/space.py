@@ -6,8 +6,10 @@ from __future__ import annotations
 from ...ir.model import Model
 from ...ir.plan import Async, Edge, Load, Order, Plan
 from ...ir.traits import extent_of, sizes_of
+from ...kit.records import replace
 from ...target.device import Device
 from ...target.hopper import SWIZZLE_BYTES
+from ..attention.ahead import assumptions
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from .fields import WARP_ROWS, bind_of, cached_by, loadable
@@ -26,11 +28,12 @@ def propose_warps(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     if why_none(problem, card):
         return ()
     plans = (
-        _plan(problem, card, warps, rows, columns, stages)
+        replace(_plan(problem, card, warps, rows, columns, stages), assume=assume)
         for warps in WARPS
         for rows in reversed(WARP_ROWS)
         for columns in COLUMNS
         for stages in STAGES
+        for assume in assumptions(problem.kernel, problem.model)
     )
     return tuple(Proposal(plan, crowded(plan, problem)) for plan in plans)
 

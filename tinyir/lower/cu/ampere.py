@@ -2,7 +2,8 @@
 elements.
 
 A warp's accumulator is `acc[i][j][2v + e]`, the element (16i + 8v + lane/4, 8j + 2*(lane mod 4) + e) of its matrix; its
-operands are `x[i][2h + v]`, pairs along the sum (`target.ampere`), of fp32 `x[i][s][2h + v]` (`target.tf32`).
+left operands are `x[i][2h + v]`, right ones `x[i][2v + h]`, pairs along the sum (`target.ampere`); of fp32 both are
+`x[i][s][2h + v]` (`target.tf32`).
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Ampere:
         if is_along and columns > self._width(tile):
             beside = rows * self._width(tile) * (column // self._width(tile))
             column = column - self._width(tile) * (column // self._width(tile))
-        name = {2: "operand", 4: "words"}[size]
+        name = "words" if size == 4 else "factor" if to.kind == "mma_b" else "operand"
         function = f"{name}_along<{tile.swizzle}>" if is_along else f"{name}_across<{rows}>"
         start = self._start(nodes.Place(s.source.name, slot=s.source.slot), beside)
         self.say(
@@ -143,8 +144,8 @@ class Ampere:
         self.say("#pragma unroll")
         self.say(f"  for (int j = 0; j < {columns // COLUMNS}; ++j)")
         self.say(
-            f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][j % 2], {b}[j "
-            f"/ 2][2 + j % 2]);"
+            f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][2 * (j % 2)], "
+            f"{b}[j / 2][2 * (j % 2) + 1]);"
         )
 
     def _each_of_warp(self: Any, s: nodes.Each) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from ...ir.body import Binary, Body, Literal, Read, walk
+from ...ir.body import Binary, Body, Literal, Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
@@ -18,7 +18,6 @@ from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
 from ...ir.types import DType
 from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
@@ -40,10 +39,11 @@ from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .matrix import as_held
 from .names import Names, comment
+from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
+from .words import Words
 
-ELEMENT = "the element's number"  # in a copy; no name of a text has a blank
 SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
 
@@ -81,7 +81,7 @@ def alignment_of(kernels: tuple[Kernel, ...]) -> int:
     return SWIZZLED_ALIGNMENT if is_swizzled else SHARED_ALIGNMENT
 
 
-class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
+class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int):
         super().__init__()
         self.kernel = kernel
@@ -112,7 +112,7 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
         self.lines: list[str] = []
         self.depth = 1
         self.is_explained = False
-        self.integers = Integers(ranges_of(kernel, self.model), spellings={ELEMENT: "element"}, spell=self._spell)
+        self.integers = Integers(ranges_of(kernel, self.model), spellings=SPELLINGS, spell=self._spell)
         self.values = Values(
             self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name
         )
@@ -392,61 +392,6 @@ class _Printer(Hopper, Ampere, Vectors, Folds, Across, Atomics):
             self._wide_barrier(s)
         else:
             self.say("__syncthreads();")
-
-    def _copy(self, s: nodes.Copy) -> None:
-        if s.vector > 1:
-            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("copy in vectors"))
-        self._in_turn(s, 1, lambda: self._write(s.to, s.value))
-
-    def _in_turn(self, s: nodes.Copy | nodes.CpAsync, vector: int, write: Callable[[], None]) -> None:
-        """The threads take the elements in turn, `vector` at a time, the last axis of `over` the fastest."""
-        sizes = [size.evaluate({}) for _, size in s.over]
-        sizes[-1] //= vector
-        total, threads = 1, self.kernel.threads
-        for size in sizes:
-            total *= size
-        for name in dict.fromkeys(n.tensor for n in walk(s.value) if isinstance(n, Read) and self.is_memory(n.tensor)):
-            of = self.picked[name].of[0] if name in self.picked else name  # a plan of siblings speaks of the first
-            cached = next(
-                (
-                    f"plan cache: {show_name(c.tensor)} -> {c.where} at {c.at}"
-                    for c in (self.plan.cache if self.plan else ())
-                    if c.tensor == of
-                ),
-                show_name(name),
-            )
-            self.say(comment(f"{cached}, as {show_name(s.to.name)}"))
-        turns = -(-total // threads)
-        index = self._spell("thread.index")
-        is_loop = turns > 1 or total % threads
-        if is_loop:
-            self.say("#pragma unroll")
-        self.say(
-            f"for (int element = {index}; element < {total}; element += {threads}) {{"
-            if is_loop
-            else f"{{ const int element = {index};"
-        )
-        self.depth += 1
-        outer, inner = self.integers.ranges, Expr.of(1)
-        self.integers.ranges = {**outer, ELEMENT: Interval(0, total - 1)}
-        parts: list[tuple[str, Expr]] = []
-        for number, ((name, _), size) in reversed(list(enumerate(zip(s.over, sizes)))):
-            whole = Expr.of(ELEMENT) // inner
-            part = whole - size * (Expr.of(ELEMENT) // (inner * size)) if number else whole
-            parts.append((name, vector * part if number + 1 == len(sizes) else part))
-            inner = inner * size
-        for name, part in reversed(parts):
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(part, 0)};")
-        self.integers.ranges.update((name, Interval(0, size.evaluate({}) - 1)) for name, size in s.over)
-        facts = self.facts
-        for name, size in s.over:
-            self.facts = self.facts.with_range(name, ZERO, size)
-        for name, value in s.lets:
-            self._let(nodes.Let(name, value))
-        write()
-        self.integers.ranges, self.facts = outer, facts
-        self.depth -= 1
-        self.say("}")
 
     def _assign(self, s: nodes.Assign) -> None:
         (self._into_word if self._is_operand(s.to.name) else self._moved)(s)

@@ -13,7 +13,7 @@ from typing import Any
 from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.memory import ROW_KINDS
+from ...ir.gpu.memory import OPERAND_KINDS, ROW_KINDS
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
@@ -326,6 +326,9 @@ class Matrices(Rows):
         if acc.kind in ROW_KINDS:
             self._each_row(s)
             return
+        if acc.kind in OPERAND_KINDS:
+            self._each_word(s)
+            return
         if acc.kind == "mma":
             self._each_of_warp(s)
             return
@@ -401,6 +404,8 @@ class Matrices(Rows):
         """The register of an accumulator's element inside `each`."""
         if self.arrays[name].kind in ROW_KINDS:
             return self._row_element(name, index)
+        if self.arrays[name].kind in OPERAND_KINDS:
+            return self._half_of_word(name, index)
         if self.arrays[name].kind == "mma":
             return self._held_fragment(name, self._corner(name, index, (PIECE, HELD_COLUMNS)))
         return self._register(

@@ -17,7 +17,7 @@ if inline int long mutable namespace new noexcept not not_eq nullptr operator or
 register reinterpret_cast return short signed sizeof static static_assert static_cast struct switch template this
 thread_local throw true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor
 xor_eq half threadIdx blockIdx blockDim gridDim warpSize dim3 min max abs exp log pow sin cos tan tanh erf sqrt rsqrt
-fabs floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem element
+fabs floor ceil round rint trunc fmod exp2 log2 exp10 main printf malloc free assert y0 y1 yn j0 j1 jn smem element turn
 lanes w e0 e1 e2 e3 e4
 """.split()
 )

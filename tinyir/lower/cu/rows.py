@@ -13,6 +13,7 @@ from ...ir.accumulate import neutral_of
 from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.extremes import interval_of
 from ...ir.gpu.memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS
 from ...ir.intervals import Interval
 from ...ir.types import DType
@@ -203,14 +204,7 @@ class Rows:
     def _least(self: Any, s: nodes.Least | nodes.Most) -> None:
         sign = "<" if isinstance(s, nodes.Least) else ">"
         name, ends = self.names.of("integer", s.name), [self.integers.interval(e) for e in s.of]
-        pick = min if isinstance(s, nodes.Least) else max
-        lows, highs = [e.low for e in ends], [e.high for e in ends]
-        known = (
-            (None if None in lows else min(lows), min((h for h in highs if h is not None), default=None))
-            if pick is min
-            else (max((x for x in lows if x is not None), default=None), None if None in highs else max(highs))
-        )
-        self.integers.ranges[s.name] = Interval(*known)
+        self.integers.ranges[s.name] = interval_of(s, ends)
         first, *others = (self.integers.c(e, 2) for e in s.of)
         text = first
         for number, other in enumerate(others):

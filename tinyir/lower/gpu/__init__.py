@@ -31,6 +31,7 @@ from ...kit.records import dataclass, replace
 from ...kit.work import span
 from .early import with_early_starts
 from .guarded import with_guards
+from .settled import with_settled
 from .unused import without_unused
 
 
@@ -91,7 +92,8 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
 def _made(module: plan.Module, one: plan.Plan, name: str, form: Form) -> _Made:
     """The kernels of a plan whose launch is called `name`."""
     main, front = launch(module, one)
-    body = without_unused(_assuming(one, main.body))
+    main = with_settled(replace(main, body=_assuming(one, main.body)), module.program.model)
+    body = without_unused(main.body)
     main = replace(main, name=name, body=body, is_once=_is_once(module, one))
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
     serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]

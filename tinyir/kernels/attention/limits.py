@@ -17,8 +17,8 @@ from ...ir.region import Region
 from ...ir.traits import axes_of
 from ...ir.types import DTYPES
 from ...kit.records import dataclass
-from ..attention.second import inlined
-from ..attention.weights import No
+from .second import inlined
+from .weights import No
 
 I64 = DTYPES["i64"]
 

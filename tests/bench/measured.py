@@ -1,0 +1,79 @@
+"""What the benches of attention have in common: texts of cases made and compiled side by side, and cases measured one
+after the other, each result stored as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+import math
+import multiprocessing
+import time
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.bench.card import versions_here
+
+Rows = list[dict[str, Any]]
+
+
+def mean(ratios: list[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def made_of(cases: Iterable[Hashable], made: Callable[[Any], Any]) -> dict[Any, Any]:
+    """What `made` makes of each case, in processes side by side."""
+    cases, begun = list(cases), time.monotonic()
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = dict(zip(cases, pool.map(made, cases)))
+    print(f"compiled {len(found)} texts in {time.monotonic() - begun:.0f} s", flush=True)
+    return found
+
+
+def texts_of(cases: Iterable[Hashable], prepared: Callable[[Any], tuple[Any, tuple[str, ...]]]) -> dict[Any, Any]:
+    """The texts of all cases that have one; remarks of ptxas are printed."""
+    found = made_of(cases, prepared)
+    for _, said in found.values():
+        for line in said[:2]:
+            print(line[:200], flush=True)
+    return {case: text for case, (text, _) in found.items() if text is not None}
+
+
+def measure(
+    texts: dict[Any, Any],
+    out: Path,
+    limit: float,
+    measure_case: Callable[[Any, Any, Any], dict[str, Any]],
+    line: Callable[[Any, dict[str, Any]], str],
+    table: Callable[[Rows], str],
+) -> int:
+    """Measures every case, or as many as are begun before the limit in seconds; the exit code. `measure_case` takes the
+    device, the text and the case, and gives a row that says whether it `is_near`; `line` is printed of each."""
+    import torch
+
+    from tinyir.runtime.cuda import CudaDevice
+
+    begun, left = time.monotonic(), list(texts)
+    torch.cuda.init()
+    device = CudaDevice()
+    rows: Rows = []
+    try:
+        while left and time.monotonic() - begun < limit:
+            case = left.pop(0)
+            row = measure_case(device, texts[case], case)
+            rows.append(row)
+            torch.cuda.empty_cache()
+            far = "" if row["is_near"] else f" NOT NEAR {row['errors']}"
+            refused = f" {row['refused']}" if row.get("refused") else ""
+            print(f"{case.name}: {line(case, row)}{far}{refused}", flush=True)
+            head = {"card": device.description, "versions": versions_here()}
+            found = {**head, "rows": rows, "not_measured": [one.name for one in left]}
+            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    finally:
+        device.release()
+    print(table(rows))
+    return 0 if all(row["is_near"] for row in rows) and not left else 1
+
+
+__all__ = ["made_of", "mean", "measure", "texts_of"]

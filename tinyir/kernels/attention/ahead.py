@@ -1,0 +1,91 @@
+"""What the work on scores reads of tensors, and may read before the scores are there: while the products run.
+
+    sc[r, n] = add(sc[r, n], cast(bias[i2, i3]))   →   each r, n of ahead   ahead[r, n] = bias[i2, i3]
+                                                       wait for the scores
+                                                       sc[r, n] = add(sc[r, n], cast(ahead[r, n]))
+
+Only reads of 16 bits whose neighbours along the columns are neighbours in memory: registers hold them as those
+of a left operand, two in a word, and two are read at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+
+from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
+from ...ir.expr import Bound
+from ...ir.model import Model
+from ...ir.plan import Plan
+from ...ir.runs import offset_of
+from ..candidate import holds_everywhere
+from ..parts.boxes import multiple_of
+from ..parts.point import needed
+from .match import Streaming
+from .score import score_of
+
+PAIR = 2  # neighbours that are read at once
+BYTES = 2  # of an element
+LANES, LINES = 32, 8  # of a read by a warp: elements or pairs of them, and rows of a fragment that these are of
+MOST = 2  # tensors: each takes as many registers as weights do
+
+
+@functools.lru_cache(maxsize=256)
+def reads_ahead(kernel: Streaming) -> tuple[Read, ...]:
+    """The reads, in the order of the text; at most `MOST` of them."""
+    work = score_of(kernel).work
+    if work is None:
+        return ()
+    lets = [kernel.first.let(name).expr for name in needed(kernel.first, (work,)) if name != kernel.scores]
+    column = kernel.column.name
+    shapes = {t.name: t.type.shape for t in kernel.first.inputs}
+    found = dict.fromkeys(read for body in (*lets, work) for read in _always(body))
+    return tuple(read for read in found if _has_neighbours(read, column, shapes))[:MOST]
+
+
+def _always(body: Body) -> Iterator[Read]:
+    """What an expression reads wherever the row and the column are inside."""
+    if isinstance(body, Read):
+        yield body
+    elif not isinstance(body, (Select, Gather, Reduce, Scan, Scatter, Ref)):
+        for inner in operands_of(body):
+            yield from _always(inner)
+
+
+def _has_neighbours(read: Read, column: str, shapes: Mapping[str, tuple]) -> bool:
+    rest = offset_of(shapes[read.tensor], read.index) - column if read.tensor in shapes else None
+    return rest is not None and read.dtype.bytes == BYTES and read.dtype.is_float and column not in rest.names()
+
+
+def needs_of(kernel: Streaming) -> tuple[Bound, ...]:
+    """What must hold of the symbols for two neighbours to be one access: rows of even lengths."""
+    shapes = {t.name: t.type.shape for t in kernel.first.inputs}
+    return tuple(dict.fromkeys(b for read in reads_ahead(kernel) for b in multiple_of(shapes[read.tensor][-1], PAIR)))
+
+
+def assumptions(kernel: Streaming, model: Model, always: tuple[Bound, ...] = ()) -> tuple[tuple[Bound, ...], ...]:
+    """What plans may assume, beside what they have to: rows of even lengths where all shape sets have them, and
+    nothing."""
+    wide = needs_of(kernel)
+    both = ((*always, *wide), always) if wide and holds_everywhere(wide, model) else (always,)
+    return tuple(tuple(dict.fromkeys(assumed)) for assumed in both)
+
+
+def load_clocks(kernel: Streaming, plan: Plan, elements: int) -> float:
+    """Clocks of an SM in which it reads this number of elements of each tensor."""
+    width = PAIR if set(needs_of(kernel)) <= set(plan.assume) else 1
+    return len(reads_ahead(kernel)) * elements / LANES / width * LINES
+
+
+def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
+    """An expression with registers in the place of what was read ahead."""
+
+    def put(inner: Body) -> Body:
+        if isinstance(inner, Read) and inner in held:
+            return held[inner]
+        return rebuild(inner, put)
+
+    return put(body)
+
+
+__all__ = ["assumptions", "load_clocks", "put_ahead", "reads_ahead"]

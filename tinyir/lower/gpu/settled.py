@@ -1,0 +1,66 @@
+"""Settles what the prover knows of a kernel's walks: integers that have one value, and loops that never run.
+
+    most last = [1, floor((end + 63)/64)]        →   let last = 1        where end <= 64
+    for t in 1..last                             →   (nothing)
+      ...
+
+One block may have all columns of scores; inside the loop over the others everything is proven, so that nothing would
+use the names of its guards.
+"""
+
+from __future__ import annotations
+
+from ...ir.expr import Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.extremes import EXTREMES
+from ...ir.gpu.nodes import Kernel, Statement
+from ...ir.gpu.walk import Visit, visits, words_held
+from ...ir.model import Model
+from ...kit.records import replace
+
+
+def with_settled(kernel: Kernel, model: Model) -> Kernel:
+    """The kernel without each loop that no thread ever enters, and with the number itself for each extreme of one value
+    and what is made of it. A statement may be part of several blocks: it changes where it would in all of them."""
+    found: dict[int, set[Statement | None]] = {}
+    for v in visits(kernel, model):
+        if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES)):
+            found.setdefault(id(v.statement), set()).add(_settled(v))
+    others = {at: next(iter(all_)) for at, all_ in found.items() if len(all_) == 1}
+    return replace(kernel, body=_changed(kernel.body, others))
+
+
+def _settled(v: Visit) -> Statement | None:
+    """What a statement is; None of a loop that never runs."""
+    s = v.statement
+    if isinstance(s, nodes.For):
+        return None if v.facts.is_at_least(s.low, s.high) else s
+    if not _has_extreme(s, v):
+        return s
+    facts = v.facts.with_let(s.name, s.value) if isinstance(s, nodes.Let) else v.facts.with_extreme(s)
+    known = facts.ranges[s.name]
+    return nodes.Let(s.name, Expr.of(known.low)) if known.low is not None and known.low == known.high else s
+
+
+def _has_extreme(s: Statement | None, v: Visit) -> bool:
+    """Whether an integer is an extreme, or made of one."""
+    if isinstance(s, nodes.Let):
+        return any(_has_extreme(v.names.get(name), v) for name in s.value.names())
+    return isinstance(s, EXTREMES)
+
+
+def _changed(body: tuple[Statement, ...], others: dict[int, Statement | None]) -> tuple[Statement, ...]:
+    kept = []
+    for s in body:
+        other = others.get(id(s), s)
+        if other is not s:
+            kept += [other] if other is not None else []
+            continue
+        blocks = {word: getattr(s, word) for word in words_held(type(s), ("body", "otherwise"))}
+        made = {word: _changed(block, others) for word, block in blocks.items()}
+        is_same = all(len(made[w]) == len(b) and all(x is y for x, y in zip(made[w], b)) for w, b in blocks.items())
+        kept.append(s if is_same else replace(s, **made))
+    return tuple(kept)
+
+
+__all__ = ["with_settled"]
