@@ -75,7 +75,7 @@ class Program:
             raise
         self.launches = self._bound({})
         self._once_reads = self._read_once()
-        self._is_made_once = False  # and of those numbers that are in memory
+        self._is_made_once = False  # of the constants that are in memory now
         self._replays = Replays(device, self._bound, is_tried)
 
     def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
