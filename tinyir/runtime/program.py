@@ -71,11 +71,11 @@ class Program:
         except BaseException:
             self._free()
             raise
-        self.launches = self._bound({})
+        self.launches = self.bound({})
         self._constants: dict[str, int] = {}  # where those lay of which `_once` has been made
-        self._replays = Replays(device, self._bound)
+        self._replays = Replays(device, self.bound)
 
-    def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
+    def bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
         for whatever the stream did before."""
         buffers = self._placed(given)
@@ -107,7 +107,7 @@ class Program:
         if self.device.can_replay:
             self._replays.run(given or {})
         else:
-            self._run_one_by_one(self._bound(given) if given else self.launches)
+            self._run_one_by_one(self.bound(given) if given else self.launches)
 
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
         """The launches that need not be made again while the constants which they read are the same ones. What the
@@ -132,6 +132,19 @@ class Program:
             b.run_on(self.device)
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
+
+    def make_once(self) -> None:
+        """Make anew what is computed of constants alone: those that are the caller's own memory hold other numbers."""
+        self._constants.clear()
+        self._make_once({})
+
+    @property
+    def once_reads(self) -> frozenset[str]:
+        """The tensors of the signature that what is made once is computed of."""
+        signature = {t.name for t in self.model.inputs}
+        mapped = {name: m.tensor for name, m in self._maps.items()}
+        named = (n for launch in self._once for n in (*launch.tensors, *(mapped[m] for m in launch.maps)))
+        return frozenset(n for n in named if n in signature)
 
     def enqueue(self) -> None:
         """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made
@@ -183,9 +196,12 @@ class Program:
             if (owner := owner_of(self.module.region, name)) != name
         }
         signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
+        once = touched(self.module, self._once)  # also where these sizes leave nothing that reads it
         lasting = [
             name
-            for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans])
+            for name in dict.fromkeys(
+                [*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans, *once]
+            )
             if name not in kept and name not in self._inside
         ]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
