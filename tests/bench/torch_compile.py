@@ -12,10 +12,12 @@ unless `--device cpu`.
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import multiprocessing
 import statistics
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -77,7 +79,16 @@ def text(kind: str, model: str, tokens: int = 128, depth: str = "num_hidden_laye
     return make
 
 
+def layers(batch: int, _: bool) -> Made:
+    """Two products: what a call costs the host."""
+    import torch
+
+    made = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256))
+    return made, (torch.randn(batch, 256),)
+
+
 NETWORKS: dict[str, Callable[[int, bool], Made]] = {
+    "layers": layers,
     "resnet18": vision("resnet18"),
     "resnet50": vision("resnet50"),
     "vgg11_bn": vision("vgg11_bn"),
@@ -181,10 +192,34 @@ def counting(graphs: list[int], jobs: int) -> Any:
     return made
 
 
-def timed(name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Microseconds of a call, inputs on the GPU: of the host alone until it returns, and to the end of the last."""
+def timed(name: str, args: argparse.Namespace, marks: str, count: int) -> dict[str, Any]:
+    """Microseconds of a call, inputs on the GPU: of the host alone until it returns, and to the end of the last. All
+    architectures are compiled first, side by side; then one is timed after the other."""
+    start = time.perf_counter()
+    row: dict[str, Any] = {"network": name, "dtype": args.dtype, "batch": args.batch}
+    made: dict[str, Any] = {}
+    try:
+        made = _compiled(name, args, row)
+    except BaseException as fault:  # noqa: BLE001 (another network is another matter)
+        row["fault"] = f"{type(fault).__name__}: {fault}"[:500]
+    row["compile_s"] = round(time.perf_counter() - start, 1)
+    Path(marks, name).touch()
+    while len(list(Path(marks).iterdir())) < count and time.perf_counter() - start < args.ready:
+        time.sleep(0.1)
     import torch
 
+    with open(f"{marks}.lock", "w") as held, torch.no_grad():
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for word, run in made.items():
+            row |= {f"{word}_us": per_call(run), f"{word}_host_us": host(run)}
+    return row
+
+
+def _compiled(name: str, args: argparse.Namespace, row: dict[str, Any]) -> dict[str, Any]:
+    """A call of each rival, warm."""
+    import torch
+
+    torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     warnings.simplefilter("ignore")
     model, inputs = NETWORKS[name](args.batch, args.small)
@@ -192,24 +227,22 @@ def timed(name: str, args: argparse.Namespace) -> dict[str, Any]:
     inputs = tuple(x.cuda() for x in inputs)
     if args.dtype == "fp16":
         model, inputs = model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
-    ways = {"tinyir": lambda: torch.compile(model, backend=counting([], args.jobs))}
-    if "inductor" in args.rivals:
-        ways["inductor"] = lambda: torch.compile(model, mode="reduce-overhead")
-    ways["eager"] = lambda: model
-    row: dict[str, Any] = {"network": name, "dtype": args.dtype, "batch": args.batch}
+    ways: dict[str, Callable[[], Any]] = {"tinyir": lambda: torch.compile(model, backend=counting([], args.jobs))}
+    ways |= {"inductor": lambda: torch.compile(model, mode="reduce-overhead")} if "inductor" in args.rivals else {}
+    ways |= {"eager": lambda: model}
+    found: dict[str, Any] = {}
     with torch.no_grad():
         for word, make in ways.items():
+            torch._dynamo.reset()
             try:
-                torch._dynamo.reset()
                 made = make()
                 for _ in range(4):
                     made(*inputs)
                 torch.cuda.synchronize()
-                row |= {f"{word}_us": per_call(lambda: made(*inputs)), f"{word}_host_us": host(lambda: made(*inputs))}
-            except Exception as fault:  # noqa: BLE001
+                found[word] = lambda made=made: made(*inputs)
+            except Exception as fault:  # noqa: BLE001 (the other rivals still count)
                 row[f"{word}_us"] = f"{type(fault).__name__}: {str(fault)[:300]}"
-            print(json.dumps(row), flush=True)
-    return row
+    return found
 
 
 def per_call(run: Callable[[], Any], rounds: int = 20) -> float:
@@ -255,25 +288,25 @@ def main() -> int:
     parser.add_argument("--rivals", nargs="*", default=["inductor"])
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--times", action="store_true")
-    parser.add_argument("--seconds", type=float, default=1e9, help="begin no architecture after this long")
+    parser.add_argument("--seconds", type=float, default=1e6, help="leave out what is not done after this long")
+    parser.add_argument("--ready", type=float, default=1e6, help="with --times: time what is compiled after this long")
     parser.add_argument("--out")
     args = parser.parse_args()
-    start, rows = time.perf_counter(), []
-    names = args.names or list(NETWORKS)
-    if args.times:
-        rows = [timed(n, args) for n in names if time.perf_counter() - start < args.seconds]
-    else:
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(args.workers, mp_context=context, max_tasks_per_child=1)
-        waiting = {pool.submit(checked, n, args): n for n in names}
+    names, rows = args.names or list(NETWORKS), []
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Path(folder, "ready")
+        marks.mkdir()
+        workers = len(names) if args.times else args.workers
+        pool = ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1)
+        asked = [(timed, n, args, str(marks), len(names)) if args.times else (checked, n, args) for n in names]
+        waiting = {pool.submit(*one): one[1] for one in asked}
         try:
             for done in as_completed(waiting, timeout=args.seconds):
                 rows.append(done.result())
                 print(json.dumps(rows[-1]), flush=True)
         except TimeoutError:
             print("not done:", [n for f, n in waiting.items() if not f.done()], flush=True)
-        if args.out:
-            Path(args.out).write_text(json.dumps(rows, indent=1))
         for worker in list((pool._processes or {}).values()):
             worker.terminate()
     if args.out:
