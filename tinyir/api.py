@@ -128,7 +128,7 @@ class Compiled:
 def _session_of(saved: Saved, device: str, weights: Mapping[str, Array], seed: int, jobs: int | None, of: Any) -> Any:
     from .runtime.session import Session
 
-    return Session(saved.text, saved.module, device, weights, seed, jobs, saved.arch, saved.cubins, saved.sizes, of)
+    return Session(saved.text, saved.module, device, weights, seed, jobs, saved.arch, saved.cubins, saved.sets, of)
 
 
 def compile(
@@ -325,9 +325,12 @@ def _planned(
     for one in [None] if invariant or len(stated) < 2 else stated:
         planned = lowered_from("region", module, "plan", invariant=invariant, shapes=one.name if one else "")
         key = planned.program.program, tuple(replace(p, estimate=None) for p in planned.plans)
-        if key not in found:
+        sizes = (dict(one.sizes),) if one else ()
+        if key in found:
+            found[key] = replace(found[key], sets=(*found[key].sets, *sizes))
+        else:
             made = lowered_from("plan", planned, "cu")
-            found[key] = Saved(language_of("cu").show(made), made, sizes=dict(one.sizes) if one else {})
+            found[key] = Saved(language_of("cu").show(made), made, sets=sizes)
     return tuple(found.values())
 
 

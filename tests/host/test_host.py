@@ -270,6 +270,13 @@ def test_the_command_writes_three_files_and_names_them(tmp_path: Path) -> None:
     assert (tmp_path / "softmax.data").read_bytes()[64:68] == b"\x7fELF"
 
 
+def test_a_cuda_text_of_a_region_alone_becomes_a_function(tmp_path: Path) -> None:
+    done = tinyc("--emit=host", "-o", "one", str(ROOT / "samples" / "softmax" / "softmax.cu"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.split() == ["one.h", "one.c", "one.data"]
+    assert "int softmax_run(const softmax_program *program," in (tmp_path / "one.h").read_text()
+    assert '#include "one.h"' in (tmp_path / "one.c").read_text()
+
+
 def test_a_program_for_another_gpu_is_refused(tmp_path: Path) -> None:
     done = tinyc("--emit=host", "--gpu", "sm_86", str(ROOT / "samples" / "softmax" / "softmax.json"), cwd=tmp_path)
     assert done.returncode == 1 and "E1745" in done.stderr and list(tmp_path.iterdir()) == []

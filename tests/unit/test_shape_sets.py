@@ -43,19 +43,19 @@ def compiled(device: str, **how: Any) -> Any:
 def tiles(program: Any) -> list[Any]:
     """Of each text what it was planned for, and how it tiles."""
     sessions = [program._session, *program._session.others]
-    return [(s._sizes, s.text.split("\n// plan ")[1].split("\n")[0]) for s in sessions]
+    return [([*s.sets], s.text.split("\n// plan ")[1].split("\n")[0]) for s in sessions]
 
 
 def test_each_set_has_plans_of_its_own() -> None:
     with compiled("cpu") as program:
         found = tiles(program)
-    assert [sizes for sizes, _ in found] == [{"M": 1}, {"M": 64}, {"M": 4096}]
+    assert [sizes for sizes, _ in found] == [[{"M": 1}], [{"M": 64}], [{"M": 4096}]]
     assert len({line for _, line in found}) == 3
 
 
 def test_sets_that_are_planned_alike_are_one() -> None:
     with compiled("cpu", sets={"a": {"M": 64}, "b": {"M": 64}, "c": {"M": 1}}) as program:
-        assert [s for s, _ in tiles(program)] == [{"M": 64}, {"M": 1}]
+        assert [s for s, _ in tiles(program)] == [[{"M": 64}, {"M": 64}], [{"M": 1}]]
 
 
 def test_the_order_of_the_sets_changes_nothing() -> None:
@@ -83,13 +83,31 @@ def test_a_call_runs_the_plans_of_its_set(machine: Machine) -> None:  # noqa: F8
         draw = np.random.default_rng(2)
         for rows in [1, 3, 20, 64, 300, 5000, *draw.integers(1, 6000, 20).tolist()]:
             owner = program._session.owner_of({"M": rows})
-            assert owner is sessions[order_of([s._sizes for s in sessions], {"M": rows})[0]]
+            assert owner is sessions[order_of([s.sets[0] for s in sessions], {"M": rows})[0]]
         for rows in (1, 4096):
             assert program(np.zeros((rows, 256), np.float16))["y"].shape == (rows, 512)
         assert [len(s._programs) for s in sessions] == [1, 0, 1]
         pools = {s._pool["w"].address for s in sessions}
         assert len(pools) == 1  # the weights are there once
     assert machine.living == set()
+
+
+def test_each_of_many_sizes_runs_the_plans_of_its_nearest_set(machine: Machine) -> None:  # noqa: F811
+    """Three sets of two symbols, 200 sizes."""
+    model = json.loads(json.dumps(MODEL))
+    model["tensors"]["x"]["shape"], model["tensors"]["y"]["shape"] = ["B", "L", 256], ["B", "L", 512]
+    model["shape_sets"] = {"one": {"B": 1, "L": 1}, "long": {"B": 1, "L": 4096}, "wide": {"B": 512, "L": 8}}
+    sets = sorted(model["shape_sets"].values(), key=lambda s: [*s.values()])
+    draw = np.random.default_rng(5)
+    with tinyir.compile(json.dumps(model), device="cuda", params={"w": W}) as program:
+        assert [len(s.sets) for s in (program._session, *program._session.others)] == [2, 1]  # two are planned alike
+        for b, n in np.exp2(draw.uniform(0, 12, (200, 2))).astype(int).tolist():
+            owner = program._session.owner_of({"B": b, "L": n})
+            apart = {
+                tuple(s.values()): abs(np.log2((b + 1) / (s["B"] + 1))) + abs(np.log2((n + 1) / (s["L"] + 1)))
+                for s in sets
+            }
+            assert min(apart[tuple(s.values())] for s in owner.sets) <= min(apart.values()) + 1e-6
 
 
 def test_a_set_whose_launches_do_not_allow_the_sizes_is_passed_over(machine: Machine) -> None:  # noqa: F811

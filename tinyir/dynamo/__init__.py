@@ -10,17 +10,18 @@ torch is asked for when the backend is; it is the extra `torch`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 
-def backend(module: Any, inputs: Any, **options: Any) -> Any:
+def backend(module: Any, inputs: Any, options: Mapping[str, Any] | None = None, **named: Any) -> Any:
     """The backend that torch finds under the name `tinyir`: a callable of the traced `module` and the tensors that it
     was traced with. `options` are those of `torch.compile(options={...})`: `jobs` (kernels compiled at a time), and
-    `whole=True`, by which a graph with an op that has no translation is refused (E0143) and not cut. Raises Refused for
-    what is not supported otherwise: nothing falls back to torch unsaid."""
+    `whole`, by which a graph with an op that has no translation is refused (E0143) and not cut. Raises TypeError for
+    options that there are not, Refused for what is not supported otherwise: nothing falls back to torch unsaid."""
     from .compiler import compiled
 
-    return compiled(module, inputs, **options)
+    return compiled(module, inputs, **{**(options or {}), **named})
 
 
 def register(name: str, program: Any) -> Any:

@@ -17,7 +17,7 @@ def compiled(module: Any, inputs: Sequence[Any], jobs: int | None = None, whole:
     from torch._decomp import core_aten_decompositions
     from torch._dynamo.backends.common import aot_autograd
 
-    if more.pop("options", None) or more:
+    if more:
         raise TypeError(f"backend tinyir has no options {', '.join(more)}")
     _start_gpus(inputs)
     make = functools.partial(_program_of, jobs=jobs, whole=whole)

@@ -37,8 +37,8 @@ _MAGIC = b"tinyir program "
 @dataclass(frozen=True, slots=True)
 class Saved:
     """A program: its CUDA text and what it carries; cubins by entry, made for `arch` (none: it is compiled where it is
-    loaded); the folder of the files that the text points at, and arrays of inputs that are in none. `sizes` are those
-    that it was planned for; `others` are the same model planned for others."""
+    loaded); the folder of the files that the text points at, and arrays of inputs that are in none. `sets` are the
+    sizes that it was planned for; `others` are the same model planned for others."""
 
     text: str
     module: manifest.Module
@@ -46,7 +46,7 @@ class Saved:
     cubins: Mapping[str, bytes] = field(default_factory=dict)
     folder: Path | None = None
     params: Mapping[str, np.ndarray] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sets: tuple[Mapping[str, int], ...] = ()
     others: tuple[Saved, ...] = ()
 
 
@@ -70,7 +70,7 @@ def _content_of(path: Path, program: Saved) -> bytes:
         "cubins": [[names, len(image)] for image, names in entries.items()],
         "params": [[name, list(array.shape), array.nbytes] for name, array in params.items()],
         "folder": None if folder is None else _relative(folder, path.parent),
-        "sizes": dict(program.sizes),
+        "sets": [dict(one) for one in program.sets],
         "others": [len(other) for other in others],
     }
     arrays = (array.reshape(-1).view(np.uint8).tobytes() for array in params.values())
@@ -148,8 +148,8 @@ def _program_of(content: bytes, place: Path) -> Saved:
         params[name] = np.frombuffer(parts.take(size), dtype).reshape(shape)
     folder = None if head["folder"] is None else place / head["folder"]
     others = tuple(_program_of(parts.take(size), place) for size in head["others"])
-    sizes = {str(symbol): int(size) for symbol, size in head["sizes"].items()}
-    return Saved(text, module, str(head["arch"]), cubins, folder, params, sizes, others)
+    sets = tuple({str(symbol): int(size) for symbol, size in one.items()} for one in head["sets"])
+    return Saved(text, module, str(head["arch"]), cubins, folder, params, sets, others)
 
 
 class _Parts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir import manifest
@@ -36,8 +36,8 @@ class Session:
     """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else
     playback. `weights` are inputs that no call has to give; of states they are the first values. `jobs`: kernels that
     are compiled at a time. `cubins` are those of the text's entries, made for `arch`; where the GPU is another the text
-    is compiled. `sizes` are those that the text was planned for; a session `of` another is the same model planned for
-    other sizes, and shares its device and its weights. Raises Refused (E17xx)."""
+    is compiled. `sets` are the sizes that the text was planned for; a session `of` another is the same model planned
+    for other sizes, and shares its device and its weights. Raises Refused (E17xx)."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Session:
         jobs: int | None = None,
         arch: str = "",
         cubins: Mapping[str, bytes] | None = None,
-        sizes: Mapping[str, int] | None = None,
+        sets: Sequence[Mapping[str, int]] = (),
         of: Session | None = None,
     ):
         assert module.region is not None, "manifest.check was not run"
@@ -72,7 +72,7 @@ class Session:
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
-        self._sizes = dict(sizes or {})
+        self.sets = tuple(sets) or ({},)
         self._of = of
         self.others: list[Session] = []  # planned for other sizes
         self._owners: dict[tuple[int, ...], Session] = {}
@@ -158,8 +158,9 @@ class Session:
         if key not in self._owners:
             if len(self._owners) >= MOST_FORMS:
                 self._owners.clear()
-            every = [self, *self.others]
-            self._owners[key] = self._first_of([every[n] for n in order_of([s._sizes for s in every], sizes)], sizes)
+            every = [(one, session) for session in (self, *self.others) for one in session.sets]
+            nearest = [every[n][1] for n in order_of([one for one, _ in every], sizes)]
+            self._owners[key] = self._first_of(nearest, sizes)
         return self._owners[key]
 
     def _first_of(self, ordered: list[Session], sizes: Mapping[str, int]) -> Session:
