@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, get_args
 
 from .ir import gpu, index, manifest, plan, poly, region, tiny
+from .ir.model import Shapes
 from .ir.pipeline import STAGES
 from .kit.diag import Diag, Refused, refuse
 from .kit.phrase import Phrase, why_of
@@ -48,11 +49,16 @@ class Compiled:
     """
 
     def __init__(self, saved: Saved, device: Device, weights: Mapping[str, Array], seed: int, jobs: int | None):
-        from .runtime.session import Session
-
         self.text = saved.text
         self._saved = saved
-        self._session = Session(saved.text, saved.module, device, weights, seed, jobs, saved.arch, saved.cubins)
+        self._session = _session_of(saved, device, weights, seed, jobs, None)
+        try:
+            self._session.others += [
+                _session_of(other, self._session.where, weights, seed, jobs, self._session) for other in saved.others
+            ]
+        except Refused:
+            self._session.close()
+            raise
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -95,8 +101,12 @@ class Compiled:
         that are in files are not copied: `load` looks for them where they are, seen from the saved file, or where it is
         told. Raises Refused (E1742 the file cannot be written)."""
         arch, cubins = self._session.cubins
+        others = tuple(
+            replace(other, arch=session.cubins[0], cubins=session.cubins[1])
+            for other, session in zip(self._saved.others, self._session.others)
+        )
         params = {**self._saved.params, **self._session.states}
-        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins, params=params))
+        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins, params=params, others=others))
 
     def close(self) -> None:
         """Give the device's memory back."""
@@ -115,6 +125,12 @@ class Compiled:
         return f"<{self._session.model.name}({given}) -> {made} on {self.device}>"
 
 
+def _session_of(saved: Saved, device: str, weights: Mapping[str, Array], seed: int, jobs: int | None, of: Any) -> Any:
+    from .runtime.session import Session
+
+    return Session(saved.text, saved.module, device, weights, seed, jobs, saved.arch, saved.cubins, saved.sets, of)
+
+
 def compile(
     model: Source,
     *,
@@ -125,6 +141,8 @@ def compile(
     shapes: Mapping[str, str | Sequence[int | str]] | None = None,
     states: Mapping[str, str] | None = None,
     room: int = 0,
+    sets: Mapping[str, Mapping[str, int]] | None = None,
+    invariant: bool = False,
     seed: int = 0,
     jobs: int | None = None,
 ) -> Compiled:
@@ -140,9 +158,12 @@ def compile(
     sizes, or names of sizes, to inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512",
     80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `states` gives inputs of an ONNX model the
     outputs that are their next values, beside those that exporters call so (`past_key_values.0.key` and
-    `present.0.key`); with room for `room` rows its caches become states that grow in place. `seed` is the
-    simulation's order of threads. `jobs` kernels are compiled at a time for the GPU (default: one a core); what was
-    compiled before comes from the cache.
+    `present.0.key`); with room for `room` rows its caches become states that grow in place. `sets` are shape sets in
+    the place of the model's own, by name: the size of every symbol. Plans are made for each of them, and a call runs
+    those of the set that is nearest to its sizes. `invariant` gives a row of a batch, the first axis of inputs and
+    outputs, the same bits whatever the size of the batch: one plan is for all sizes. `seed` is the simulation's order
+    of threads. `jobs` kernels are compiled at a time for the GPU (default: one a core); what was compiled before comes
+    from the cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
     names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is not a model.
@@ -170,21 +191,20 @@ def compile(
     source = _Model("", Path(), None)
     try:
         source = _read(model, shapes or {}, states or {}, room)
-        stage, module = _module_of(source, model)
-        _must_hold(language_of(stage).check(module))
-        _must_hold(language_of(stage).validate(module))
-        arch_here, card = _gpu_here(device)
-        for following in STAGES[STAGES.index(stage) + 1 :]:
-            module = lower_to(following, module, arch or arch_here, card if arch in (None, arch_here) else None)
-            _must_hold(language_of(following).check(module))
-        bound = dict(params or {})
-        cuda = source.text if stage == "cu" and source.text is not None else language_of("cu").show(module)
+        planned = _planned(source, model, device, arch, invariant, sets)
         folder = Path(weights) if weights is not None else source.folder
-        return _started(cuda, module, device, folder, bound, seed, jobs)
+        return _started(planned, device, folder, dict(params or {}), seed, jobs)
     except Refused as fault:
         raise Refused(fault.diags, source.file) from None
     except RecursionError:
         raise Refused(refuse("E0006", what=Phrase("nesting")).diags, source.file) from None
+
+
+def lowered(model: Source, device: Device = "auto", arch: Arch | None = None) -> tuple[str, manifest.Module]:
+    """The CUDA text of a model and its module, as `compile` makes them; nothing is started. Raises what `compile`
+    does."""
+    first = _planned(_read(model, {}), model, device, arch, False, None)[0]
+    return first.text, first.module
 
 
 def load(
@@ -210,8 +230,7 @@ def load(
 
 
 def _started(
-    text: str,
-    module: manifest.Module,
+    planned: Sequence[Saved],
     device: Device,
     folder: Path,
     params: Mapping[str, Array],
@@ -219,7 +238,8 @@ def _started(
     jobs: int | None,
 ) -> Compiled:
     kept = {name: on_host(name, array) for name, array in params.items()}
-    return _started_again(Saved(text, module, folder=folder, params=kept), device, seed, jobs)
+    first, *others = planned
+    return _started_again(replace(first, folder=folder, params=kept, others=tuple(others)), device, seed, jobs)
 
 
 def _started_again(saved: Saved, device: Device, seed: int, jobs: int | None) -> Compiled:
@@ -276,6 +296,57 @@ def _read(
     if front.is_pt2(raw):
         return _Model(str(path), path.parent, front.pt2_to_json(raw, path.name, sizes))
     return _Model(str(path), path.parent, front.onnx_to_json(raw, path.name, sizes, {}, path.parent, states, room))
+
+
+def _planned(
+    source: _Model,
+    model: Source,
+    device: Device,
+    arch: Arch | None,
+    invariant: bool,
+    sets: Mapping[str, Mapping[str, int]] | None,
+) -> tuple[Saved, ...]:
+    """The model's CUDA texts, with their modules and the sizes that they were planned for: one for each shape set whose
+    plans no other set before it has."""
+    stage, module = _module_of(source, model)
+    if sets is not None:
+        module = _with_sets(stage, module, sets)
+    _must_hold(language_of(stage).check(module))
+    _must_hold(language_of(stage).validate(module))
+    arch_here, card = _gpu_here(device)
+    target, card = arch or arch_here, card if arch in (None, arch_here) else None
+
+    def lowered_from(start: str, module: Any, last: str, **how: Any) -> Any:
+        for following in STAGES[STAGES.index(start) + 1 : STAGES.index(last) + 1]:
+            module = lower_to(following, module, target, card, **how)
+            _must_hold(language_of(following).check(module))
+        return module
+
+    if STAGES.index(stage) >= STAGES.index("plan"):
+        module = lowered_from(stage, module, "cu")
+        given = source.text if stage == "cu" else None
+        return (Saved(language_of("cu").show(module) if given is None else given, module),)
+    module = lowered_from(stage, module, "region")
+    found: dict[Any, Saved] = {}
+    stated = sorted(module.model.shape_sets, key=lambda s: s.name)
+    for one in [None] if invariant or len(stated) < 2 else stated:
+        planned = lowered_from("region", module, "plan", invariant=invariant, shapes=one.name if one else "")
+        key = planned.program.program, tuple(replace(p, estimate=None) for p in planned.plans)
+        sizes = (dict(one.sizes),) if one else ()
+        if key in found:
+            found[key] = replace(found[key], sets=(*found[key].sets, *sizes))
+        else:
+            made = lowered_from("plan", planned, "cu")
+            found[key] = Saved(language_of("cu").show(made), made, sets=sizes)
+    return tuple(found.values())
+
+
+def _with_sets(stage: str, module: Any, sets: Mapping[str, Mapping[str, int]]) -> Any:
+    """The module with these shape sets. Raises TypeError for text of a later stage, which was planned for its own."""
+    if stage != "tiny":
+        raise TypeError(f"sets are given to models, not to {stage} text, which has its own")
+    stated = tuple(Shapes(name, tuple((s, int(n)) for s, n in sizes.items())) for name, sizes in sets.items())
+    return replace(module, model=replace(module.model, shape_sets=stated))
 
 
 def _module_of(source: _Model, model: Source) -> tuple[str, Any]:

@@ -22,13 +22,15 @@ ROOMS = {
     "runtime": {"kit", "target", "ir", "runtime", "sim", "play"},
     "sim": {"kit", "target", "ir", "sim", "runtime"},
     "tune": {"kit", "ir", "lower", "play", "runtime", "tune"},
+    "host": {"kit", "ir", "lower", "play", "runtime", "host"},
     "reference": {"kit", "ir", "front", "kernels", "reference"},
     "lsp": {"kit", "ir", "front", "lower", "reference", "lsp"},
     "view": {"kit", "target", "ir", "analysis", "kernels", "runtime", "view"},
     "cmd": {
         *("kit", "target", "ir", "front", "lower", "kernels", "analysis", "play", "runtime", "sim", "tune"),
-        *("reference", "view", "lsp", "cmd"),
+        *("reference", "view", "lsp", "host", "cmd"),
     },
+    "dynamo": {"kit", "ir", "front", "play", "runtime", "api", "dynamo"},
     "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime"},
     "__init__": {"api"},
     "__main__": {"cmd", "kit"},
@@ -41,7 +43,23 @@ PACKAGES = {
     "lsprotocol": {"lsp"},
     "pygments": {"reference"},
     "islpy": {"analysis", "ir", "kernels", "lower"},
-    "numpy": {"kit", "ir", "kernels", "lower", "play", "runtime", "sim", "front", "analysis", "tune", "cmd"},
+    "torch": {"dynamo"},
+    "functorch": {"dynamo"},
+    "numpy": {
+        "kit",
+        "dynamo",
+        "host",
+        "ir",
+        "kernels",
+        "lower",
+        "play",
+        "runtime",
+        "sim",
+        "front",
+        "analysis",
+        "tune",
+        "cmd",
+    },
     "onnx": {"front"},
     "pycuda": {"runtime"},
     "cuda": {"runtime"},
@@ -89,7 +107,7 @@ def test_a_room_imports_only_its_neighbours(file: Path) -> None:
 
 @pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
 def test_heavy_packages_are_imported_where_they_are_used(file: Path) -> None:
-    lazily = {"rich", "shtab", "onnx", "pycuda", "cuda", "ml_dtypes", "safetensors", "lark"}
+    lazily = {"torch", "functorch", "rich", "shtab", "onnx", "pycuda", "cuda", "ml_dtypes", "safetensors", "lark"}
     assert [name for name, top in imports_of(file) if top and name.split(".")[0] in lazily] == []
 
 

@@ -117,6 +117,8 @@ class Machine:
     functions: dict[int, tuple[int, str]] = field(default_factory=dict)  # module and name
     count: itertools.count[int] = field(default_factory=lambda: itertools.count(5))
     version: int = 13000
+    others: tuple[int, ...] = ()  # streams of other libraries
+    capturing: set[int] = field(default_factory=set)  # of those, the ones that their library captures
 
     def note(self, *call: Any) -> None:
         """One call; of a launch the kernel, its arguments and its attributes."""
@@ -209,7 +211,7 @@ class Machine:
 
     def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
         asked = driver.LaunchConfig.from_address(config)
-        assert asked.stream == 77 and asked.count <= 1 and extra is None
+        assert asked.stream in (77, *self.others) and asked.count <= 1 and extra is None
         pointers = itertools.takewhile(
             bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
         )
@@ -253,6 +255,19 @@ class Machine:
         gone = [name for name in launched if name.module not in self.modules]
         assert not gone, f"{', '.join(gone)} are replayed and were unloaded"
         self.note("replay", graph, tuple(self.graphs[graph]))
+        return 0
+
+    def _cuMemcpyDtoDAsync_v2(self, to: int, source: int, size: int, stream: int) -> int:
+        ctypes.memmove(to, source, size)
+        self.note("copy", to, source)
+        return 0
+
+    def _cuStreamIsCapturing(self, stream: int, out: Any) -> int:
+        out._obj.value = int(stream in self.capturing)
+        return 0
+
+    def _cuEventCreate(self, out: Any, flags: int) -> int:
+        out._obj.value = 9
         return 0
 
 

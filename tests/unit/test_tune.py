@@ -225,6 +225,28 @@ def test_writers_beside_each_other_leave_whole_files(cache: Path, tmp_path: Path
     assert all(len(r) == len(store.LOG_COLUMNS) for r in rows)
 
 
+def test_what_was_timed_has_rows_of_the_same_columns(tmp_path: Path) -> None:
+    from tinyir.ir import manifest
+    from tinyir.runtime.bench import Timing
+    from tinyir.runtime.profile import LaunchTime
+    from tinyir.runtime.run import Report
+    from tinyir.tune.measured import rows_of
+
+    text = (Path(__file__).resolve().parents[2] / "samples" / "mlp" / "mlp.cu").read_text(encoding="utf-8")
+    module = manifest.parse(text)
+    timing = Timing(25e-6, 24e-6, 26e-6, 100, 10, 20, "cold L2, CUDA graph")
+    launches = (LaunchTime("up", 12e-6, 4, 5), LaunchTime("down", 13e-6, 6, 7))
+    report = Report("cuda", "a card (sm_90)", {"M": 64}, 1.0, timing=timing, launches=launches)
+    for _ in range(2):
+        store.append_log(tmp_path / "log.csv", rows_of(module, report, "a compiler"))
+    rows = list(csv.DictReader((tmp_path / "log.csv").open(encoding="utf-8")))
+    assert [r["region"] for r in rows] == ["mlp", "up", "down"] * 2
+    assert [rows[n]["actual_us"] for n in range(3)] == ["25.000", "12.000", "13.000"]
+    assert (rows[1]["flops"], rows[1]["bytes"], rows[1]["sizes"], rows[1]["device"]) == ("4", "5", "M=64", "a card")
+    assert (rows[2]["algo"], rows[2]["tile"].count("x")) == ("warp_specialized", 2)
+    assert rows[2]["plan"].startswith("contraction warp_specialized: tile [")
+
+
 def test_the_log_has_a_row_a_trial() -> None:
     module = planned(BIG, GOOD)
     found = search(program_of(module), module.plans, SIZES, Stage(), 60.0)

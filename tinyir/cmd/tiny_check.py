@@ -30,7 +30,9 @@ def parser() -> argparse.ArgumentParser:
         ),
     )
     made.add_argument(
-        "--proofs", action="store_true", help="print what there is to prove of each region, and what shows it"
+        "--proofs",
+        action="store_true",
+        help="print what there is to prove of each region, and what shows it; of plans also that they take every size",
     )
     made.add_argument(
         "--report",
@@ -128,6 +130,10 @@ def _write_proofs(session: Session, stage: str, module: Any, diags: Sequence[Dia
         raise refuse("E1480", what="--proofs", stage=stage)
     session.must_hold([d for d in diags if d.code not in PROVEN])
     text = session.timed("proofs", lambda: proofs_of(PROGRAMS[stage](module)))
+    if stage in ("plan", "gpu", "cu"):
+        from ..analysis.coverage import coverage_of
+
+        text += "\n" + session.timed("coverage", lambda: coverage_of(module))
     if any(d.is_error for d in diags):
         tell(text)
     else:

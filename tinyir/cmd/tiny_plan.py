@@ -38,6 +38,15 @@ def options(parser: argparse.ArgumentParser) -> None:
         "each run)",
     )
     parser.add_argument(
+        "--invariant",
+        action="store_true",
+        help="give a row of a batch, the first axis of inputs and outputs, the same bits whatever the size of the "
+        "batch: no plan is for some sizes of it alone",
+    )
+    parser.add_argument(
+        "--shapes", metavar="NAME", default="", help="the shape set to rank plans for (default: the first)"
+    )
+    parser.add_argument(
         "--tuned",
         action="store_true",
         help="take plans that tiny-tune measured and kept, where it has any for these kernels, sizes and card",
@@ -46,7 +55,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def chosen(args: argparse.Namespace) -> dict[str, Any]:
     """The options as keywords of the lowering, but for `--tuned`."""
-    return {"arch": args.arch, "device": args.device, "fp32": args.math, "atomics": args.atomics}
+    return {
+        "arch": args.arch,
+        "device": args.device,
+        "fp32": args.math,
+        "atomics": args.atomics,
+        "invariant": args.invariant,
+        "shapes": args.shapes,
+    }
 
 
 def parser() -> argparse.ArgumentParser:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session, parser_of, run, tell, write_whole
 from ..kit.records import dataclass
@@ -58,6 +58,15 @@ def parser() -> argparse.ArgumentParser:
         "--profile", action="store_true", help="time each launch on the GPU and print a table, the slowest first"
     )
     made.add_argument(
+        "--log", metavar="FILE.csv", help="append what --bench and --profile time here, in the columns of tiny-tune"
+    )
+    made.add_argument(
+        "--memory",
+        action="store_true",
+        help="run nothing: print what memory the program takes on a GPU at these sizes (--shapes, --size), by buffer "
+        "and lifetime",
+    )
+    made.add_argument(
         "--timeline",
         metavar="FILE",
         help="write a run to FILE as a Chrome trace: launches, copies and waits on the GPU",
@@ -81,6 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _body(session: Session) -> None:
     args: argparse.Namespace = session.args
     module = read_module(session, "cu")
+    if args.memory:
+        from ..runtime.arrays import sizes_for
+        from ..runtime.memory import memory_of, show
+
+        session.write(show(memory_of(module, sizes_for(module.region.model, args.shapes, dict(args.size)))))
+        return
     from ..runtime.arrays import write_arrays
     from ..runtime.run import run as run_on
 
@@ -113,6 +128,8 @@ def _body(session: Session) -> None:
     if args.states:
         new = {state: outputs[output] for state, output in module.region.model.states().items()}
         write_arrays(args.states, new)
+    if args.log:
+        _log(Path(args.log), module, report)
     lines = [summary_of(outputs)]
     lines += [f"check: {difference}\n" for difference in report.differences]
     peaks = _peaks_of(report, module.region.model)
@@ -126,6 +143,14 @@ def _body(session: Session) -> None:
 
         lines.append(table_of(report.launches, peaks.tflops if peaks else None, peaks.gbs if peaks else None))
     session.write("".join(lines))
+
+
+def _log(path: Path, module: Any, report: Report) -> None:
+    from ..runtime.compile import find_compiler
+    from ..tune.measured import rows_of
+    from ..tune.store import append_log
+
+    append_log(path, rows_of(module, report, find_compiler().name))
 
 
 @dataclass(frozen=True, slots=True)

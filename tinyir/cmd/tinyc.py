@@ -12,6 +12,7 @@ from ..kit.cli import Session, parser_of, run, write_whole
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .chain import chain
+from .host import HOST, host_options, write_program
 from .source import read_source, shape_option
 from .stage import language_of
 
@@ -41,7 +42,13 @@ def parser() -> argparse.ArgumentParser:
             ("tinyc model.onnx --emit plan --dump tiny,region", "stop at a plan, and keep two of the texts on the way"),
         ),
     )
-    made.add_argument("--emit", choices=STAGES, default="cu", help="the stage to print (default: cu)")
+    made.add_argument(
+        "--emit",
+        choices=(*STAGES, HOST),
+        default="cu",
+        help="the stage to print (default: cu); host: write the program as C, with its header and a file of kernels "
+        "and weights, to be called without Python",
+    )
     made.add_argument(
         "--dump",
         metavar="STAGES",
@@ -51,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--dump-dir", metavar="DIR", default=".", help="where the dumps go, as MODEL.STAGE (default: here)"
     )
+    host_options(made)
     shape_option(made)
     tiny_region.options(made)
     tiny_plan.options(made)
@@ -68,13 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))
-        for stage, module in chain(session, text, args.emit):
+        last = "cu" if args.emit == HOST else args.emit
+        for stage, module in chain(session, text, last):
             printed = _printer(stage, module)
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(
                     Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8")
                 )
-            if stage == args.emit:
+            if stage == last and args.emit == HOST:
+                write_program(session, module, printed())
+            elif stage == last:
                 session.write(session.timed("show", printed))
 
     return run("tinyc", args, body)

@@ -17,11 +17,13 @@ def lowering_of(stage: str) -> ModuleType:
     return importlib.import_module(f".{stage}", __package__)
 
 
-def lower_to(stage: str, module: Any, arch: str, card: str | None = None) -> Any:
+def lower_to(stage: str, module: Any, arch: str, card: str | None = None, **how: Any) -> Any:
     """The module of `stage` from the module of the stage before it, planned for `arch` (sm80 or sm90) and for `card`
-    (default: the architecture's own). Raises Refused."""
+    (default: the architecture's own); `how` are other keywords of the plan stage. Raises Refused."""
     lowering = lowering_of(stage)
-    return lowering.lower(module, arch=arch, device=card) if stage == "plan" else lowering.lower(module)
+    if stage != "plan":
+        return lowering.lower(module)
+    return lowering.lower(module, arch=arch, device=card, **how)
 
 
 @dataclass(frozen=True, slots=True)

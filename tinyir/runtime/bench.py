@@ -14,7 +14,7 @@ from typing import Any
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
-from .cuda import CudaDevice
+from .cuda import CudaDevice, driver_module
 from .driver import DriverFault
 from .graph import Graph
 
@@ -72,8 +72,7 @@ def measure(
 ) -> Timing:
     """Time `enqueue`, which queues a whole program of `launches` kernels on `device.stream`, in runs that take about
     `seconds` together after `warm_seconds` of others. Raises Refused (E1730)."""
-    import pycuda.driver as driver
-
+    driver = driver_module()
     flush_bytes = 4 * device.l2_bytes
     flush = driver.mem_alloc(flush_bytes)
     try:
@@ -128,8 +127,7 @@ def _warm(device: CudaDevice, run: Callable[[], None], seconds: float) -> None:
 def _seconds_of(
     device: CudaDevice, run: Callable[[], None], flush: Any, flush_bytes: int, events: list[tuple[Any, Any]]
 ) -> list[float]:
-    import pycuda.driver as driver
-
+    driver = driver_module()
     for start, end in events:
         driver.memset_d8_async(flush, 0, flush_bytes, device.stream)
         start.record(device.stream)

@@ -1,11 +1,13 @@
-"""An NVIDIA GPU through PyCUDA: modules, memory, launches. What PyCUDA lacks, tensor maps, early launches and graphs,
-is asked of the driver itself."""
+"""An NVIDIA GPU through PyCUDA, or through cuda-bindings where PyCUDA is not built: modules, memory, launches. What
+PyCUDA lacks, tensor maps, early launches and graphs, is asked of the driver itself."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,13 +28,36 @@ EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may sta
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
 
+def driver_module() -> Any:
+    """PyCUDA's interface of the driver: its own, else the same over cuda-bindings. Raises ImportError, whose words say
+    what to install."""
+    try:
+        import pycuda.driver as driver
+
+        return driver
+    except ImportError as fault:
+        try:
+            import cuda.bindings.driver  # noqa: F401
+        except ImportError:
+            raise ImportError(
+                Phrase(
+                    "neither PyCUDA ({fault}) nor cuda-bindings can be imported; `pip install cuda-bindings` needs no "
+                    "CUDA toolkit, `pip install pycuda` builds with one",
+                    fault=fault,
+                )
+            ) from None
+    from . import bindings
+
+    return bindings
+
+
 @functools.cache
 def find_fault() -> str | None:
     """Why no GPU can be used here, or None when one can."""
     try:
-        import pycuda.driver as driver
+        driver = driver_module()
     except ImportError as fault:
-        return Phrase("PyCUDA cannot be imported ({fault})", fault=fault)
+        return fault.args[0]
     try:
         driver.init()
         return None if driver.Device.count() else Phrase("the driver knows no device")
@@ -44,8 +69,7 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
     """What the driver calls the first GPU, and its compute capability; None where none can be used."""
     if find_fault() is not None:
         return None
-    import pycuda.driver as driver
-
+    driver = driver_module()
     first = driver.Device(0)
     return first.name(), first.compute_capability()
 
@@ -89,6 +113,16 @@ class CudaCode:
         self._modules.clear()
 
 
+_OPEN: weakref.WeakSet[CudaDevice] = weakref.WeakSet()  # devices whose context is on PyCUDA's stack
+
+
+@atexit.register
+def _release_all() -> None:
+    """Give back what nobody gave back: PyCUDA ends the process where a context is left."""
+    for device in list(_OPEN):
+        device.release()
+
+
 class CudaDevice:
     """A GPU in its primary context, so that other libraries of the process share it, for one program or several, whose
     launches follow each other. `release` must be called. `overlaps`: launches that may start early do. `jobs` kernels
@@ -102,9 +136,7 @@ class CudaDevice:
         fault = find_fault()
         if fault is not None:
             raise refuse("E1718", reason=fault)
-        import pycuda.driver as driver
-
-        self._driver = driver
+        self._driver = driver = driver_module()
         self.ordinal = ordinal
         self.jobs = jobs
         if ordinal >= driver.Device.count():
@@ -127,6 +159,7 @@ class CudaDevice:
         self.l2_bytes = self._device.get_attribute(driver.device_attribute.L2_CACHE_SIZE)
         self._context = self._device.retain_primary_context()
         self._context.push()
+        _OPEN.add(self)
         self.stream = driver.Stream()
         self._memory: dict[int, Any] = {}
         self._codes: list[CudaCode] = []
@@ -229,6 +262,10 @@ class CudaDevice:
         """Until all streams of the context are idle, those of other libraries too."""
         self._driver.Context.synchronize()
 
+    def enter(self) -> None:
+        """Make the context current in a thread that did not make this object."""
+        self._context.push()
+
     def launch(
         self,
         code: CudaCode,
@@ -252,13 +289,14 @@ class CudaDevice:
         shared: int,
         arguments: Sequence[Argument],
         is_early: bool = False,
+        stream: int | None = None,
     ) -> None:
-        """Queue one kernel on `stream`, for timings and graphs; a fault shows when the stream is waited for. An early
-        one may start while the one before it drains."""
+        """Queue one kernel on the stream of a handle (default: `self.stream`), for timings and graphs; a fault shows
+        when the stream is waited for. An early one may start while the one before it drains."""
         is_early = is_early and self.overlaps
-        if is_early or any(isinstance(a, Box) for a in arguments):
-            mapped = code.mapped(kernel)
-            mapped.enqueue(kernel, grid, block, shared, self.stream.handle, tuple(arguments), is_early)
+        if stream is not None or is_early or any(isinstance(a, Box) for a in arguments):
+            handle = self.stream.handle if stream is None else stream
+            code.mapped(kernel).enqueue(kernel, grid, block, shared, handle, tuple(arguments), is_early)
             return
         form = "".join("P" if isinstance(a, Buffer) else SCALARS[a.bytes] for a in arguments)
         function = code.function(kernel, form)
@@ -281,7 +319,10 @@ class CudaDevice:
             raise self._refusal(kernel, fault) from None
 
     def release(self) -> None:
-        """Free all memory and leave the context."""
+        """Free all memory and leave the context; nothing when that is done."""
+        if self._is_released:
+            return
+        _OPEN.discard(self)
         try:
             for graph in self._graphs:
                 graph.release()

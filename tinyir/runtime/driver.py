@@ -26,6 +26,15 @@ FUNCTIONS = {
     "cuGraphLaunch": (_P, _P),
     "cuGraphExecDestroy": (_P,),
     "cuGraphDestroy": (_P,),
+    "cuMemcpyDtoDAsync_v2": (_N, _N, ctypes.c_size_t, _P),
+    "cuStreamIsCapturing": (_P, _P),
+    "cuStreamSynchronize": (_P,),
+    "cuStreamWaitEvent": (_P, _P, _U),
+    "cuEventCreate": (_P, _U),
+    "cuEventRecord": (_P, _P),
+    "cuEventDestroy_v2": (_P,),
+    "cuCtxPushCurrent_v2": (_P,),
+    "cuCtxGetCurrent": (_P,),
 }  # cuda.h
 MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED

@@ -29,9 +29,9 @@ class Graph:
         finally:
             call("cuGraphDestroy", graph)
 
-    def run(self) -> None:
-        """Queue one replay."""
-        call("cuGraphLaunch", self._replay, self._stream)
+    def run(self, stream: int | None = None) -> None:
+        """Queue one replay on a stream (default: that of the capture)."""
+        call("cuGraphLaunch", self._replay, self._stream if stream is None else stream)
 
     @property
     def is_kept(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..kit.records import dataclass
+from .cuda import driver_module
 from .program import Program
 
 ROUNDS, WARM_ROUNDS = 20, 3
@@ -35,8 +36,7 @@ class LaunchTime:
 def profile(program: Program) -> tuple[LaunchTime, ...]:
     """The launches of a program on a `cuda.CudaDevice`, its inputs there already, in their order. Raises Refused
     (E1730)."""
-    import pycuda.driver as driver
-
+    driver = driver_module()
     device, launches = program.device, program.launches
     events = [[driver.Event() for _ in range(len(launches) + 1)] for _ in range(WARM_ROUNDS + ROUNDS)]
     size = int(HOST_SECONDS * (len(launches) + 1) * WRITE_BYTES_PER_SECOND)

@@ -73,12 +73,12 @@ class Program:
         except BaseException:
             self._free()
             raise
-        self.launches = self._bound({})
-        self._once_reads = self._read_once()
+        self.launches = self.bound({})
+        self.once_reads = self._read_once()
         self._is_made_once = False  # of the constants that are in memory now
-        self._replays = Replays(device, self._bound, is_tried)
+        self._replays = Replays(device, self.bound, is_tried)
 
-    def _bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
+    def bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
         for whatever the stream did before."""
         buffers = self._placed(given)
@@ -101,7 +101,7 @@ class Program:
         states = self.model.states()
         for name, array in inputs.items():
             self.device.upload(self.buffers[name], array, is_constant=name not in states)
-            if name in self._once_reads:
+            if name in self.once_reads:
                 self._is_made_once = False
 
     def run(self, given: Mapping[str, Buffer] | None = None) -> None:
@@ -111,17 +111,17 @@ class Program:
         if self.device.can_replay:
             self._replays.run(given or {})
         else:
-            self._run_one_by_one(self._bound(given) if given else self.launches)
+            self._run_one_by_one(self.bound(given) if given else self.launches)
 
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
         """The launches that need not be made again while the constants which they read are the same ones. What the
         caller hands over on the device may hold other numbers at every run."""
-        if self._is_made_once and self._once_reads.isdisjoint(given):
+        if self._is_made_once and self.once_reads.isdisjoint(given):
             return
         buffers = self._placed(given)
         for b in (self._bind(launch, buffers) for launch in self._once):
             b.run_on(self.device)
-        self._is_made_once = self._once_reads.isdisjoint(given)
+        self._is_made_once = self.once_reads.isdisjoint(given)
 
     def _read_once(self) -> frozenset[str]:
         """The tensors of the signature that what is made once is computed of."""
@@ -141,6 +141,11 @@ class Program:
             b.run_on(self.device)
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
+
+    def make_once(self) -> None:
+        """Make anew what is computed of constants alone: those that are the caller's own memory hold other numbers."""
+        self._is_made_once = False
+        self._make_once({})
 
     def enqueue(self) -> None:
         """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made
@@ -192,9 +197,12 @@ class Program:
             if (owner := owner_of(self.module.region, name)) != name
         }
         signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
+        once = touched(self.module, self._once)  # also where these sizes leave nothing that reads it
         lasting = [
             name
-            for name in dict.fromkeys([*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans])
+            for name in dict.fromkeys(
+                [*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans, *once]
+            )
             if name not in kept and name not in self._inside
         ]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]

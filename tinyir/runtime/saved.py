@@ -1,6 +1,6 @@
 """A compiled program in one file: CUDA text, the module that it carries, cubins, and arrays that no file holds.
 
-    tinyir program 1
+    tinyir program 2
     {"text": 31744, "nodes": 9121, "arch": "sm_90a", "cubins": [[["gemm"], 54936]], "folder": "../model", ...}
     the bytes of each, one behind the other
     # sha256 ...
@@ -30,14 +30,15 @@ from ..kit.records import dataclass, field, replace
 from ..play.arrays import adopt, check_arrays, numpy_dtype
 from .abi import native
 
-FORMAT = 1
+FORMAT = 2
 _MAGIC = b"tinyir program "
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
     """A program: its CUDA text and what it carries; cubins by entry, made for `arch` (none: it is compiled where it is
-    loaded); the folder of the files that the text points at, and arrays of inputs that are in none."""
+    loaded); the folder of the files that the text points at, and arrays of inputs that are in none. `sets` are the
+    sizes that it was planned for; `others` are the same model planned for others."""
 
     text: str
     module: manifest.Module
@@ -45,11 +46,13 @@ class Saved:
     cubins: Mapping[str, bytes] = field(default_factory=dict)
     folder: Path | None = None
     params: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sets: tuple[Mapping[str, int], ...] = ()
+    others: tuple[Saved, ...] = ()
 
 
-def write_program(path: Path, program: Saved) -> None:
-    """Write a program, whole or not at all. Raises Refused (E1742 it cannot be written, E1702 to E1706 arrays that are
-    none of its inputs)."""
+def _content_of(path: Path, program: Saved) -> bytes:
+    """What is in the file, without its seal. Raises Refused (E1702 to E1706)."""
+    others = [_content_of(path, replace(other, params={}, folder=None)) for other in program.others]
     entries: dict[bytes, list[str]] = {}
     for name, image in program.cubins.items():
         entries.setdefault(image, []).append(name)
@@ -67,9 +70,17 @@ def write_program(path: Path, program: Saved) -> None:
         "cubins": [[names, len(image)] for image, names in entries.items()],
         "params": [[name, list(array.shape), array.nbytes] for name, array in params.items()],
         "folder": None if folder is None else _relative(folder, path.parent),
+        "sets": [dict(one) for one in program.sets],
+        "others": [len(other) for other in others],
     }
-    parts = (text, nodes, *entries, *(array.reshape(-1).view(np.uint8).tobytes() for array in params.values()))
-    content = b"".join((_MAGIC, f"{FORMAT}\n{json.dumps(head)}\n".encode(), *parts))
+    arrays = (array.reshape(-1).view(np.uint8).tobytes() for array in params.values())
+    return b"".join((_MAGIC, f"{FORMAT}\n{json.dumps(head)}\n".encode(), text, nodes, *entries, *arrays, *others))
+
+
+def write_program(path: Path, program: Saved) -> None:
+    """Write a program, whole or not at all. Raises Refused (E1742 it cannot be written, E1702 to E1706 arrays that are
+    none of its inputs)."""
+    content = _content_of(path, program)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
         try:
@@ -136,7 +147,9 @@ def _program_of(content: bytes, place: Path) -> Saved:
             raise ValueError(f"{name}: {size} B")
         params[name] = np.frombuffer(parts.take(size), dtype).reshape(shape)
     folder = None if head["folder"] is None else place / head["folder"]
-    return Saved(text, module, str(head["arch"]), cubins, folder, params)
+    others = tuple(_program_of(parts.take(size), place) for size in head["others"])
+    sets = tuple({str(symbol): int(size) for symbol, size in one.items()} for one in head["sets"])
+    return Saved(text, module, str(head["arch"]), cubins, folder, params, sets, others)
 
 
 class _Parts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..ir import manifest
@@ -23,7 +23,8 @@ from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
 from .device import Buffer, Device
 from .external import External, GpuArray, external_of, on_host
-from .program import Program, shared_of
+from .program import Program, chosen_of, shared_of
+from .sets import order_of
 from .states import States, kept_states
 
 DEVICES = ("auto", "cuda", "cpu", "sim")
@@ -35,7 +36,8 @@ class Session:
     """One .cu text, ready to be called. `device`: as in `run.run`; `auto` is a GPU where one can be used, else
     playback. `weights` are inputs that no call has to give; of states they are the first values. `jobs`: kernels that
     are compiled at a time. `cubins` are those of the text's entries, made for `arch`; where the GPU is another the text
-    is compiled. Raises Refused (E17xx)."""
+    is compiled. `sets` are the sizes that the text was planned for; a session `of` another is the same model planned
+    for other sizes, and shares its device and its weights. Raises Refused (E17xx)."""
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class Session:
         jobs: int | None = None,
         arch: str = "",
         cubins: Mapping[str, bytes] | None = None,
+        sets: Sequence[Mapping[str, int]] = (),
+        of: Session | None = None,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.module = module
@@ -69,11 +73,15 @@ class Session:
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        self.sets = tuple(sets) or ({},)
+        self._of = of
+        self.others: list[Session] = []  # planned for other sizes
+        self._owners: dict[tuple[int, ...], Session] = {}
         if self.where != "cpu":
             self._open(seed, jobs, cubins or {} if arch else {}, arch)
-        self.states = States(self.model, self._device)
+        self.states = States(self.model, self._device) if of is None else of.states
         try:
-            for name, array in self._first.items():
+            for name, array in self._first.items() if of is None else ():
                 self.states[name] = array
         except Refused:
             self.close()
@@ -104,7 +112,7 @@ class Session:
         for name in self._renewed:
             if name in arrays and name not in outside:
                 self.states.keep(name, arrays[name])
-        program = self._program_for(sizes)
+        program = self.owner_of(sizes)._program_for(sizes)
         program.upload({t.name: laid(t, arrays[t.name]) for t in self.inputs if t.name not in outside})
         if not outside:
             program.run(self.states.buffers())
@@ -127,18 +135,46 @@ class Session:
 
     def close(self) -> None:
         """Give the device's memory back. Arrays that were given out keep theirs."""
-        device, self._device = self._device, None
+        for other in self.others:
+            other.close()
+        self.others.clear()
+        device, self._device = (None if self._of is not None else self._device), None
         self._code = None
-        if hasattr(self, "states"):
+        if hasattr(self, "states") and self._of is None:
             self.states.close()
         self._programs.clear()
-        self._pool.clear()
+        self._pool = {}
         if device is not None:
             device.release()
 
     def __del__(self) -> None:
         if getattr(self, "_device", None) is not None:
             self.close()
+
+    def owner_of(self, sizes: Mapping[str, int]) -> Session:
+        """The session whose text runs at these sizes: of those whose launches allow them the one that was planned for
+        the nearest. Raises Refused (E1719) where none allows them."""
+        if not self.others:
+            return self
+        key = tuple(sizes[s] for s in self.model.symbols())
+        if key not in self._owners:
+            if len(self._owners) >= MOST_FORMS:
+                self._owners.clear()
+            every = [(one, session) for session in (self, *self.others) for one in session.sets]
+            nearest = [every[n][1] for n in order_of([one for one, _ in every], sizes)]
+            self._owners[key] = self._first_of(nearest, sizes)
+        return self._owners[key]
+
+    def _first_of(self, ordered: list[Session], sizes: Mapping[str, int]) -> Session:
+        faults: list[Refused] = []
+        for session in ordered:
+            try:
+                chosen_of(session.module, sizes, session._device)
+            except Refused as fault:
+                faults.append(fault)
+            else:
+                return session
+        raise faults[0]
 
     @property
     def cubins(self) -> tuple[str, dict[str, bytes]]:
@@ -147,7 +183,9 @@ class Session:
         return (device.arch, dict(self._code.images)) if isinstance(device, CudaDevice) else ("", {})
 
     def _open(self, seed: int, jobs: int | None, cubins: Mapping[str, bytes], arch: str) -> None:
-        if self.where == "sim":
+        if self._of is not None:
+            self._device = self._of._device
+        elif self.where == "sim":
             from ..sim.launch import SimDevice
 
             self._device = SimDevice(seed)
@@ -171,6 +209,9 @@ class Session:
             replace(self.model, inputs=tuple(t for t in self.model.inputs if t.name in self.weights), outputs=()),
             self.weights,
         )
+        if self._of is not None:
+            self._pool = self._of._pool
+            return
         kept = {name: stored(known[name], array) for name, array in self.weights.items()}
         if self._device.is_packed and kept:
             places, total = line_up((name, array.nbytes) for name, array in kept.items())

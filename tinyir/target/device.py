@@ -21,9 +21,9 @@ class Device:
     share of it that a well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for
     kernels without tensor cores, `padding` those of copies before a contraction (its `us` are those of any short
     launch before another), `tensor` those of warp-specialised contractions, `mma` those of multistage ones, `gemv`
-    those of ones with next to no rows. The files say where each figure comes from. `fp32` and `atomics` are no figures:
-    what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order of folds ("unordered": that of
-    the threads)."""
+    those of ones with next to no rows. The files say where each figure comes from. `fp32`, `atomics` and
+    `is_invariant` are no figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order
+    of folds ("unordered": that of the threads), and whether they fold in one order for every size of a batch."""
 
     name: str
     title: str
@@ -48,6 +48,7 @@ class Device:
     gemv: Mapping[str, float] = field(default_factory=dict)
     fp32: str = ""
     atomics: str = ""
+    is_invariant: bool = False
 
     @property
     def dram_bytes_per_us(self) -> float:

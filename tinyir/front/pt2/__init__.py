@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from ..program.ranges import without_ranges
 from ..program.text import show
-from .archive import Archive
+from .archive import SCALAR_NUMBERS, Archive, Stored
+from .held import held_to_json
 from .model import Words, program_of
 
 
@@ -25,4 +26,14 @@ def to_json(raw: bytes, file: str = "", shapes: Words | None = None) -> str:
     return show(*program_of(Archive(raw, file), sizes, ranges))
 
 
-__all__ = ["to_json"]
+def is_translated(target: str) -> bool:
+    """Whether an op has a translation, or needs none since it only checks: `torch.ops.aten.mm.default`."""
+    from . import ops  # noqa: F401
+    from .nodes import functional, only_checks, word_of
+    from .table import ATEN_OPS
+
+    word = functional(word_of(target))
+    return word in ATEN_OPS or only_checks(word)
+
+
+__all__ = ["SCALAR_NUMBERS", "Stored", "held_to_json", "is_translated", "to_json"]

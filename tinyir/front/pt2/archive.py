@@ -38,6 +38,22 @@ SCALARS: dict[int, str] = {
     29: "fp8e4m3",
     30: "fp8e5m2",
 }
+# The same by what torch calls a dtype.
+SCALAR_NUMBERS = {
+    "uint8": 1,
+    "int8": 2,
+    "int16": 3,
+    "int32": 4,
+    "int64": 5,
+    "float16": 6,
+    "float32": 7,
+    "float64": 8,
+    "bool": 12,
+    "bfloat16": 13,
+    "uint16": 28,
+    "float8_e4m3fn": 29,
+    "float8_e5m2": 30,
+}
 NAMES = {0: "unknown", 9: "complex32", 10: "complex64", 11: "complex128", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz"}
 
 
@@ -243,4 +259,4 @@ def _whole(size: Any) -> int:
     return found
 
 
-__all__ = ["Archive", "Stored", "dtype_of", "following", "unreadable"]
+__all__ = ["SCALAR_NUMBERS", "Archive", "Stored", "dtype_of", "following", "unreadable"]

@@ -53,12 +53,12 @@ def candidates(
     others: Regions = (),
     fp32: str = "",
     atomics: str = "",
+    invariant: bool = False,
 ) -> tuple[Candidate, ...]:
     """Every plan thought of for a region, or for it and the `others` of its launch: the ranked ones, the cheapest
     first, then the rejected ones with the reason."""
-    return ranked(
-        of_launch(module, (one, *others), sizes_of(module.model), card_of(arch, device, fp32, atomics)), (one, *others)
-    )
+    card = card_of(arch, device, fp32, atomics, invariant)
+    return ranked(of_launch(module, (one, *others), sizes_of(module.model), card), (one, *others))
 
 
 def ranked(found: Judged, group: Regions) -> tuple[Candidate, ...]:
@@ -170,12 +170,12 @@ def _streamed(
     return Judged(_all_of(problem, work, sizes, card))
 
 
-def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "") -> Device:
-    """The card to plan for, with what plans may make of fp32 and of the order of atomics on it: the one named, else the
-    architecture's own. Raises Refused (E1503) when they do not go together."""
+def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "", invariant: bool = False) -> Device:
+    """The card to plan for, with what plans may make of fp32, of the order of atomics and of the size of a batch on it:
+    the one named, else the architecture's own. Raises Refused (E1503) when they do not go together."""
     if arch not in ARCHS:
         raise refuse("E1503", arch, what=Phrase("arch"), given=arch, known=", ".join(ARCHS))
-    card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32, atomics=atomics)
+    card = replace(get_device(device or DEVICE_OF[arch]), fp32=fp32, atomics=atomics, is_invariant=invariant)
     if card.arch.name == arch:
         return card
     if not card.arch.has_tma:
@@ -183,6 +183,18 @@ def card_of(arch: str, device: str | None, fp32: str = "", atomics: str = "") ->
             "E1503", card.name, what=Phrase("device for {arch}", arch=arch), given=card.name, known=DEVICE_OF[arch]
         )
     return replace(card, arch=ARCHS[arch])
+
+
+def with_first(module: region.Module, shapes: str) -> region.Module:
+    """The module with that shape set as the first, for which plans are ranked; as it is where none is named. Raises
+    Refused (E1713)."""
+    if not shapes:
+        return module
+    sets = module.model.shape_sets
+    chosen = tuple(s for s in sets if s.name == shapes)
+    if not chosen:
+        raise refuse("E1713", shapes, given=shapes, known=", ".join(s.name for s in sets) or Phrase("none"))
+    return replace(module, model=replace(module.model, shape_sets=(*chosen, *(s for s in sets if s.name != shapes))))
 
 
 __all__ = [
@@ -195,4 +207,5 @@ __all__ = [
     "problem_of_two",
     "ranked",
     "readers_of",
+    "with_first",
 ]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...analysis.work import Work
+from ...ir.expr import ONE
+from ...ir.model import Model
 from ...ir.plan import Plan
 from ...kernels import resources
 from ...kernels.candidate import Candidate
@@ -120,6 +122,7 @@ def _judged_sheet(
     needs = family.declare(sheet.plan, problem)
     taken = resources.taken_by(sheet.plan, needs)
     rules = _stops(family, sheet.plan, needs, card.arch, taken.occupancy)
+    rules += _bound_to_batch(sheet.plan, problem, card)
     costs = costs_of(family, sheet.plan, problem, work, sizes, card, taken)
     is_rejected = np.zeros(sheet.count, bool)
     is_rejected[list(sheet.stops)] = True
@@ -148,7 +151,8 @@ def _judged(
 ) -> Candidate:
     needs = family.declare(proposal.plan, problem)
     taken = resources.taken_by(proposal.plan, needs)
-    stop = proposal.stop or _first(_stops(family, proposal.plan, needs, card.arch, taken.occupancy), 0)
+    rules = _stops(family, proposal.plan, needs, card.arch, taken.occupancy)
+    stop = proposal.stop or _first((*rules, *_bound_to_batch(proposal.plan, problem, card)), 0)
     if stop and not taken.occupancy:
         return Candidate(proposal.plan, None, stop)
     cost = cost_of(family, proposal.plan, problem, work, sizes, card, taken)
@@ -196,6 +200,25 @@ def _stops(family: Family, proposed: Plan, needs: Needs, arch: Arch, ctas: Numbe
             lambda row: Phrase("{smem} B of shared memory, over 80 %", smem=at_row(smem, row)),
         ),
         ((ctas == 1) & is_shared, lambda row: Phrase("one CTA per SM")),
+    )
+
+
+def batches_of(model: Model) -> frozenset[str]:
+    """The symbols that count the rows of a batch: those that alone are the first axis of an input that is data, and of
+    an output."""
+    data = (t for t in model.inputs if t.attr("role") != "param")
+    given, made = ({t.type.shape[0].name for t in side if t.type.rank} for side in (data, model.outputs))
+    return frozenset(name for name in given & made if name is not None)
+
+
+def _bound_to_batch(proposed: Plan, problem: Problem, card: Device) -> tuple[Stop, ...]:
+    """The rule of an invariant program: a plan that only some sizes of a batch allow would leave other sizes to another
+    one, with another order of its sums. That there are rows at all may be asked."""
+    batches = batches_of(problem.model) if card.is_invariant else frozenset()
+    asked = (b for b in proposed.assume if not (b.lower == ONE and b.upper is None and b.expr.name in batches))
+    bound = sorted({n for b in asked for n in b.vocabulary} & batches)
+    return ((True, lambda row: Phrase("it is for some sizes of the batch {symbol} alone", symbol=bound[0])),) * bool(
+        bound
     )
 
 

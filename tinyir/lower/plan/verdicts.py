@@ -16,7 +16,7 @@ from ...kernels.problem import Contraction, kernels_of, why_none
 from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from ...kit.phrase import Listing, Phrase
-from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of
+from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of, with_first
 from .kernels_for import (
     REWRITES,
     Rewrite,
@@ -33,14 +33,21 @@ from .planner import Planner
 
 
 def verdicts(
-    module: region.Module, arch: str = "sm90", device: str | None = None, fp32: str = "", atomics: str = ""
+    module: region.Module,
+    arch: str = "sm90",
+    device: str | None = None,
+    fp32: str = "",
+    atomics: str = "",
+    invariant: bool = False,
+    shapes: str = "",
 ) -> list[Diag]:
     """For each region that is several kernels a remark by the rewrite that made them, R3470 for a prologue that is one;
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
     kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
     another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
     that read pages in place."""
-    planner = Planner(card_of(arch, device, fp32, atomics))
+    module = with_first(module, shapes)
+    planner = Planner(card_of(arch, device, fp32, atomics, invariant))
     whole, apart = kernels_for(module, planner)
     groups = [
         group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)
@@ -141,7 +148,9 @@ def _slower(module: region.Module, planner: Planner) -> list[Diag]:
         taken = family_of(planner.plans(module, *group)[0])
         problem = problem_of_two(module, *group)
         families = families_for(problem.kernel)
-        found = candidates(module, one, card.arch.name, card.name, group[1:], card.fp32, card.atomics)
+        found = candidates(
+            module, one, card.arch.name, card.name, group[1:], card.fp32, card.atomics, card.is_invariant
+        )
         for family in families[: families.index(taken)]:
             facts = {
                 "regions": Listing((r.name for r in group), " and "),

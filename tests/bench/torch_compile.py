@@ -1,0 +1,318 @@
+"""Architectures of torchvision, timm and transformers through `torch.compile(backend="tinyir")`, with random weights.
+
+    python tests/bench/torch_compile.py [--workers 8] [--times] [--dtype fp32] [--small] [--out results.json] [NAME ...]
+
+Each is compared with torch's own run of it in fp32 (TF32 off), an architecture to a process, several side by side.
+Prints how many graphs Dynamo made, what of them torch runs in our place, and the largest difference as a part of the
+output's largest number. `--times` then times them one after the other: ours, eager, and Inductor's reduce-overhead, as
+medians of calls with tensors on the GPU, cold for none. `--small` takes shallow networks. Needs torch, and a GPU
+unless `--device cpu`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import multiprocessing
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+Made = tuple[Any, tuple[Any, ...]]  # a module and its inputs
+
+
+def vision(name: str, size: int = 224, **how: Any) -> Callable[[int, bool], Made]:
+    """A network of torchvision on images."""
+
+    def make(batch: int, _: bool) -> Made:
+        import torch
+        import torchvision
+
+        return getattr(torchvision.models, name)(weights=None, **how), (torch.randn(batch, 3, size, size),)
+
+    return make
+
+
+def timm_network(name: str, size: int = 224) -> Callable[[int, bool], Made]:
+    """A network of timm on images."""
+
+    def make(batch: int, _: bool) -> Made:
+        import timm
+        import torch
+
+        return timm.create_model(name, pretrained=False), (torch.randn(batch, 3, size, size),)
+
+    return make
+
+
+def text(kind: str, model: str, tokens: int = 128, depth: str = "num_hidden_layers", **config: Any) -> Any:
+    """A network of transformers on token ids; its first output."""
+
+    def make(batch: int, is_small: bool) -> Made:
+        import torch
+        import transformers
+
+        stated = getattr(transformers, f"{kind}Config")(**{**config, **({depth: 2} if is_small else {})})
+        stated.use_cache = False
+        network = getattr(transformers, model)(stated)
+
+        class First(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.network = network
+
+            def forward(self, ids: Any) -> Any:
+                return self.network(input_ids=ids, return_dict=False)[0]
+
+        return First(), (torch.randint(0, stated.vocab_size, (batch, tokens)),)
+
+    return make
+
+
+def layers(batch: int, _: bool) -> Made:
+    """Two products: what a call costs the host."""
+    import torch
+
+    made = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256))
+    return made, (torch.randn(batch, 256),)
+
+
+NETWORKS: dict[str, Callable[[int, bool], Made]] = {
+    "layers": layers,
+    "resnet18": vision("resnet18"),
+    "resnet50": vision("resnet50"),
+    "vgg11_bn": vision("vgg11_bn"),
+    "alexnet": vision("alexnet"),
+    "densenet121": vision("densenet121"),
+    "mobilenet_v2": vision("mobilenet_v2"),
+    "mobilenet_v3_small": vision("mobilenet_v3_small"),
+    "shufflenet_v2": vision("shufflenet_v2_x1_0"),
+    "squeezenet": vision("squeezenet1_1"),
+    "googlenet": vision("googlenet", init_weights=False, aux_logits=False),
+    "efficientnet_b0": vision("efficientnet_b0"),
+    "regnet_y_400mf": vision("regnet_y_400mf"),
+    "mnasnet": vision("mnasnet0_5"),
+    "convnext_tiny": vision("convnext_tiny"),
+    "vit_b_16": vision("vit_b_16"),
+    "swin_t": vision("swin_t"),
+    "mixer_s32": timm_network("mixer_s32_224"),
+    "resmlp_12": timm_network("resmlp_12_224"),
+    "deit_tiny": timm_network("deit_tiny_patch16_224"),
+    "poolformer_s12": timm_network("poolformer_s12"),
+    "convmixer": timm_network("convmixer_768_32"),
+    "mobileone_s0": timm_network("mobileone_s0"),
+    "bert": text("Bert", "BertModel"),
+    "distilbert": text("DistilBert", "DistilBertModel", depth="n_layers"),
+    "roberta": text("Roberta", "RobertaModel"),
+    "electra": text("Electra", "ElectraModel"),
+    "albert": text("Albert", "AlbertModel", hidden_size=768, num_attention_heads=12, intermediate_size=3072),
+    "gpt2": text("GPT2", "GPT2LMHeadModel", depth="n_layer"),
+    "llama": text("Llama", "LlamaForCausalLM", hidden_size=768, intermediate_size=2048, num_hidden_layers=8,
+                  num_attention_heads=12, num_key_value_heads=4, vocab_size=8000),
+    "qwen2": text("Qwen2", "Qwen2ForCausalLM", hidden_size=768, intermediate_size=2048, num_hidden_layers=8,
+                  num_attention_heads=12, num_key_value_heads=4, vocab_size=8000),
+    "opt": text("OPT", "OPTModel", vocab_size=8000),
+    "t5_encoder": text("T5", "T5EncoderModel", depth="num_layers"),
+}  # fmt: skip
+
+
+def with_numbers(model: Any) -> Any:
+    """The model with random numbers for weights that are all zero at first, so that its output says something."""
+    import torch
+
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.any():
+                parameter.normal_(0, 0.02)
+    return model
+
+
+def differs(found: Any, wanted: Any) -> float:
+    """The largest difference, in units of the largest number."""
+    apart = (found.double() - wanted.double()).abs().max() / wanted.double().abs().max().clamp_min(1e-30)
+    return float(apart) if bool(apart.isfinite()) else float("inf")
+
+
+def checked(name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """One architecture: right, and cut how often."""
+    row: dict[str, Any] = {"network": name}
+    start = time.perf_counter()
+    try:
+        import torch
+
+        from tinyir.dynamo import reports
+
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        warnings.simplefilter("ignore")
+        model, inputs = NETWORKS[name](args.batch, args.small)
+        model = with_numbers(model).eval().to(args.device)
+        inputs = tuple(x.to(args.device) for x in inputs)
+        graphs: list[int] = []
+        backend = counting(graphs, args.jobs)
+        with torch.no_grad():
+            wanted = model(*inputs)
+            exact = wanted
+            if args.dtype == "fp16":
+                model = model.half()
+                inputs = tuple(x.half() if x.is_floating_point() else x for x in inputs)
+                row["torch_differs"] = differs(model(*inputs), exact)
+            made = torch.compile(model, backend=backend)
+            found = made(*inputs)
+            row |= {"differs": differs(found, exact), "graphs": len(graphs), "nodes": sum(graphs)}
+            row["compile_s"] = round(time.perf_counter() - start, 1)
+            row["again"] = max(differs(made(*inputs), exact) for _ in range(3))
+        row["torch_runs"] = reports()
+    except BaseException as fault:  # noqa: BLE001 (another network is another matter)
+        row["fault"] = f"{type(fault).__name__}: {fault}"[:700]
+        row["trace"] = traceback.format_exc()[-1500:]
+    row["seconds"] = round(time.perf_counter() - start, 1)
+    return row
+
+
+def counting(graphs: list[int], jobs: int) -> Any:
+    """The backend, which also notes the nodes of each graph that Dynamo gives it."""
+    from tinyir.dynamo import backend
+
+    def made(module: Any, inputs: Any) -> Any:
+        graphs.append(len(module.graph.nodes))
+        return backend(module, inputs, jobs=jobs)
+
+    return made
+
+
+def timed(name: str, args: argparse.Namespace, marks: str, count: int) -> dict[str, Any]:
+    """Microseconds of a call, inputs on the GPU: of the host alone until it returns, and to the end of the last. All
+    architectures are compiled first, side by side; then one is timed after the other."""
+    start = time.perf_counter()
+    row: dict[str, Any] = {"network": name, "dtype": args.dtype, "batch": args.batch}
+    made: dict[str, Any] = {}
+    try:
+        made = _compiled(name, args, row)
+    except BaseException as fault:  # noqa: BLE001 (another network is another matter)
+        row["fault"] = f"{type(fault).__name__}: {fault}"[:500]
+    row["compile_s"] = round(time.perf_counter() - start, 1)
+    Path(marks, name).touch()
+    while len(list(Path(marks).iterdir())) < count and time.perf_counter() - start < args.ready:
+        time.sleep(0.1)
+    import torch
+
+    with open(f"{marks}.lock", "w") as held, torch.no_grad():
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for word, run in made.items():
+            row |= {f"{word}_us": per_call(run), f"{word}_host_us": host(run)}
+    return row
+
+
+def _compiled(name: str, args: argparse.Namespace, row: dict[str, Any]) -> dict[str, Any]:
+    """A call of each rival, warm."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    warnings.simplefilter("ignore")
+    model, inputs = NETWORKS[name](args.batch, args.small)
+    model = with_numbers(model).eval().cuda()
+    inputs = tuple(x.cuda() for x in inputs)
+    if args.dtype == "fp16":
+        model, inputs = model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
+    ways: dict[str, Callable[[], Any]] = {"tinyir": lambda: torch.compile(model, backend=counting([], args.jobs))}
+    ways |= {"inductor": lambda: torch.compile(model, mode="reduce-overhead")} if "inductor" in args.rivals else {}
+    ways |= {"eager": lambda: model}
+    found: dict[str, Any] = {}
+    with torch.no_grad():
+        for word, make in ways.items():
+            torch._dynamo.reset()
+            try:
+                made = make()
+                for _ in range(4):
+                    made(*inputs)
+                torch.cuda.synchronize()
+                found[word] = lambda made=made: made(*inputs)
+            except Exception as fault:  # noqa: BLE001 (the other rivals still count)
+                row[f"{word}_us"] = f"{type(fault).__name__}: {str(fault)[:300]}"
+    return found
+
+
+def per_call(run: Callable[[], Any], rounds: int = 20) -> float:
+    """The median over rounds of ten calls back to back, by events."""
+    import torch
+
+    found = []
+    for _ in range(rounds):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        first.record()
+        for _ in range(10):
+            run()
+        last.record()
+        torch.cuda.synchronize()
+        found.append(first.elapsed_time(last) * 100)
+    return round(statistics.median(found), 1)
+
+
+def host(run: Callable[[], Any], rounds: int = 50) -> float:
+    """The median time in which a call returns, the GPU idle before it."""
+    import torch
+
+    found = []
+    for _ in range(rounds):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        run()
+        found.append((time.perf_counter() - start) * 1e6)
+    torch.cuda.synchronize()
+    return round(statistics.median(found), 1)
+
+
+def main() -> int:
+    """Check, then time."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--dtype", choices=("fp32", "fp16"), default="fp32")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--rivals", nargs="*", default=["inductor"])
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--seconds", type=float, default=1e6, help="leave out what is not done after this long")
+    parser.add_argument("--ready", type=float, default=1e6, help="with --times: time what is compiled after this long")
+    parser.add_argument("--out")
+    args = parser.parse_args()
+    names, rows = args.names or list(NETWORKS), []
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        marks = Path(folder, "ready")
+        marks.mkdir()
+        workers = len(names) if args.times else args.workers
+        pool = ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1)
+        asked = [(timed, n, args, str(marks), len(names)) if args.times else (checked, n, args) for n in names]
+        waiting = {pool.submit(*one): one[1] for one in asked}
+        try:
+            for done in as_completed(waiting, timeout=args.seconds):
+                rows.append(done.result())
+                print(json.dumps(rows[-1]), flush=True)
+        except TimeoutError:
+            print("not done:", [n for f, n in waiting.items() if not f.done()], flush=True)
+        for worker in list((pool._processes or {}).values()):
+            worker.terminate()
+    if args.out:
+        Path(args.out).write_text(json.dumps(rows, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,245 @@
+"""Graphs as torch traces them, without torch: nodes that look like those of torch.fx, lowered and played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.dynamo.binding import sizes_from
+from tinyir.dynamo.compiler import called
+from tinyir.dynamo.cut import supported_of
+from tinyir.dynamo.graph import Unsayable, schema_of
+from tinyir.dynamo.on_cpu import in_memory
+from tinyir.dynamo.piece import Piece
+from tinyir.kit.diag import Refused
+from tinyir.play.region import play
+
+
+class dtype(str):  # noqa: N801 (what torch calls it)
+    """torch.float32."""
+
+    def __str__(self) -> str:
+        return f"torch.{self[:]}"
+
+
+class SymInt:
+    """A size that is a symbol of a shape environment."""
+
+    def __init__(self, text: str, low: int = 2, high: Any = None):
+        symbols = [w for w in text.replace("*", " ").replace("+", " ").split() if w.isidentifier()]
+        bounds = SimpleNamespace(lower=number(low), upper=number(high) if high else SimpleNamespace(is_Integer=False))
+        self.node = SimpleNamespace(
+            expr=SimpleNamespace(is_Integer=False, free_symbols=symbols, __str__=lambda: text),
+            shape_env=SimpleNamespace(var_to_range=dict.fromkeys(symbols, bounds)),
+        )
+        self.node.expr = Spelt(text, symbols)
+
+
+class Spelt:
+    """A SymPy expression, as far as it is asked."""
+
+    is_Integer = False
+
+    def __init__(self, text: str, symbols: list[str]):
+        self.text, self.free_symbols = text, symbols
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def number(value: int) -> Any:
+    class Integer(int):
+        is_Integer = True
+
+    return Integer(value)
+
+
+@dataclass(frozen=True)
+class Device:
+    """torch.device."""
+
+    type: str = "cpu"
+    index: int | None = None
+
+
+class Fake:
+    """A tensor without elements."""
+
+    def __init__(self, shape: tuple[Any, ...], kind: str = "float32", strides: tuple[int, ...] | None = None):
+        self.shape, self.dtype, self.device = shape, dtype(kind), Device()
+        own, step = [], 1
+        for extent in reversed(shape):
+            own.insert(0, step)
+            step *= extent if isinstance(extent, int) else 1
+        self._strides = tuple(strides or own)
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+
+@dataclass(eq=False)
+class Node:
+    """torch.fx.Node."""
+
+    op: str
+    name: str
+    target: Any
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
+    users: dict[Any, Any] = field(default_factory=dict)
+
+
+class Op:
+    """An OpOverload: its name and the names of its arguments."""
+
+    def __init__(self, name: str, arguments: str):
+        self.name, self._schema = name, SimpleNamespace(arguments=[SimpleNamespace(name=a) for a in arguments.split()])
+
+    def __str__(self) -> str:
+        return f"aten.{self.name}"
+
+
+class Graph:
+    """A module in the making."""
+
+    def __init__(self) -> None:
+        self.graph = SimpleNamespace(nodes=[])
+
+    def add(
+        self, op: str, name: str, target: Any, args: tuple[Any, ...] = (), value: Any = None, **kwargs: Any
+    ) -> Node:
+        node = Node(op, name, target, args, kwargs, {"val": value})
+        self.graph.nodes.append(node)
+        return node
+
+    def input(self, name: str, value: Any) -> Node:
+        return self.add("placeholder", name, name, value=value)
+
+    def call(self, name: str, op: Op | Any, args: tuple[Any, ...], value: Any, **kwargs: Any) -> Node:
+        return self.add("call_function", name, op, args, value, **kwargs)
+
+    def output(self, *results: Any) -> None:
+        self.add("output", "output", "output", (list(results),))
+
+
+MM, ADD = Op("mm.default", "self mat2"), Op("add.Tensor", "self other")
+RELU, SPLIT = Op("relu.default", "self"), Op("split.Tensor", "self split_size dim")
+VIEW, CAT = Op("view.default", "self size"), Op("cat.default", "tensors dim")
+SIZE, TO = Op("sym_size.int", "self dim"), Op("_to_copy.default", "self dtype")
+
+
+def getitem(values: Any, place: int) -> Any:
+    """operator.getitem."""
+    return values[place]
+
+
+def layers() -> Graph:
+    """A product by a weight that is stored transposed, a split, sizes that are symbols, what is passed on."""
+    s = SymInt("s0")
+    g = Graph()
+    x, w, b = g.input("x", Fake((s, 6))), g.input("w", Fake((6, 400), strides=(1, 6))), g.input("b", Fake((400,)))
+    g.input("s0", s)
+    h = g.call("mm", MM, (x, w), Fake((s, 400)))
+    h = g.call("add", ADD, (h, b), Fake((s, 400)))
+    parts = g.call("split", SPLIT, (h, 200, 1), [Fake((s, 200)), Fake((s, 200))])
+    left = g.call("left", getitem, (parts, 0), Fake((s, 200)))
+    right = g.call("right", getitem, (parts, 1), Fake((s, 200)))
+    right = g.call("relu", RELU, (right,), Fake((s, 200)))
+    both = g.call("cat", CAT, ([right, left], 1), Fake((s, 400)))
+    n = g.call("sym_size", SIZE, (x, 0), s)
+    seen = g.call("view", VIEW, (both, [n, 2, 200]), Fake((s, 2, 200)))
+    narrow = g.call("to", TO, (seen,), Fake((s, 2, 200), "float16"), dtype=dtype("float16"))
+    g.output(narrow, x, n, None, left, narrow)
+    return g
+
+
+def test_a_graph_is_compiled_and_gives_what_numpy_gives() -> None:
+    piece = Piece(layers(), frozenset(["w", "b"]), None)
+    assert (piece.inputs, piece.weights, piece.outputs) == (("x", "b"), ("w",), ("to", "split.0"))
+    draw = np.random.default_rng(0)
+    stored = draw.standard_normal((400, 6)).astype(np.float32)
+    x, b = draw.standard_normal((5, 6)).astype(np.float32), draw.standard_normal(400).astype(np.float32)
+    made = play(piece.module.region, {"x": x, "b": b, "w": stored})
+    whole = x @ stored.T + b
+    wanted = np.concatenate([np.maximum(whole[:, 200:], 0), whole[:, :200]], 1).reshape(5, 2, 200)
+    np.testing.assert_allclose(made["to"], wanted.astype(np.float16), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(made["split.0"], whole[:, :200], rtol=1e-5, atol=1e-5)
+    assert [(r.name, r.given, str(r.size)) for r in piece.results] == [
+        ("to", -1, "None"),
+        ("", 0, "None"),
+        ("", -1, "s0"),
+        ("", -1, "None"),
+        ("split.0", -1, "None"),
+        ("to", -1, "None"),
+    ]
+    assert piece.model.range_of("s0").low == 2
+
+
+def test_weights_keep_the_order_of_their_memory() -> None:
+    held = np.arange(24, dtype=np.float32).reshape(2, 3, 4).transpose(2, 0, 1)
+    assert in_memory(held).tolist() == np.arange(24).reshape(2, 3, 4).tolist()
+
+
+def test_sizes_come_from_shapes_and_numbers() -> None:
+    g = Graph()
+    g.input("x", Fake((SymInt("2*s1"), SymInt("s0"))))
+    g.input("n", SymInt("s1"))
+    nodes = [n for n in g.graph.nodes if n.op == "placeholder"]
+    assert sizes_from(nodes, ("s1", "s0"))((Fake((14, 3)), 7)) == (7, 3)
+    with pytest.raises(LookupError, match="s2"):
+        sizes_from(nodes, ("s0", "s2"))
+
+
+def test_what_has_no_translation_is_named_with_its_reason() -> None:
+    g = Graph()
+    x = g.input("x", Fake((4, 4)))
+    pair = g.call("eigh", Op("linalg_eigh.default", "A"), (x,), (Fake((4,)), Fake((4, 4))))
+    first = g.call("first", getitem, (pair, 0), Fake((4,)))
+    y = g.call("relu", RELU, (first,), Fake((4,)))
+    z = g.call("to", TO, (y,), Fake((4,), "complex64"), dtype=dtype("complex64"))
+    g.output(y, z)
+    found = supported_of(g, {})
+    assert found.nodes == {"relu"}
+    assert found.others == [
+        ("aten.linalg_eigh.default", "it has no translation"),
+        ("aten._to_copy.default", "its dtype is complex64"),
+    ]
+    assert [d.code for d in found.fault().diags] == ["E0143"]
+    assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")
+
+
+def test_a_form_that_no_translation_takes_names_its_node() -> None:
+    g = Graph()
+    x = g.input("x", Fake((1, 2, 8, 8)))
+    op = Op("upsample_bicubic2d.vec", "input output_size align_corners scale_factors")
+    g.output(g.call("up", op, (x, None, False, [2.0, 2.0]), Fake((1, 2, 9, 16))))
+    with pytest.raises(Refused) as fault:
+        Piece(g, frozenset(), None)
+    assert {d.at for d in fault.value.diags} == {"up"}
+
+
+def test_what_the_schema_has_no_word_for_is_said() -> None:
+    g = Graph()
+    x = g.input("x", Fake((4,)))
+    g.output(g.call("odd", RELU, (object(),), Fake((4,))))
+    with pytest.raises(Unsayable, match="object"):
+        schema_of(g.graph, {}, {})
+    g = Graph()
+    g.add("call_module", "m", "m", (x,))
+    with pytest.raises(Unsayable, match="call_module"):
+        schema_of(g.graph, {}, {})
+
+
+def test_a_graph_that_passes_its_inputs_on_needs_no_program() -> None:
+    g = Graph()
+    x = g.input("x", Fake((4,)))
+    g.output(x, None)
+    assert called(Piece(g, frozenset(), None))("it") == ("it", None)

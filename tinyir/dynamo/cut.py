@@ -1,0 +1,107 @@
+"""Which nodes of a graph have a translation, and the graph cut around those that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..front.pt2 import is_translated
+from ..kit.diag import Refused, refuse
+from ..kit.phrase import Listing, Phrase
+from ..kit.records import dataclass
+from .graph import is_size, is_tensor, name_of, scalar_word
+
+_NEUTRAL = ("placeholder", "get_attr", "output")
+
+
+@dataclass(slots=True)
+class Support:
+    """The nodes that a program takes, by name, and the others: the op of each and why."""
+
+    nodes: frozenset[str]
+    others: list[tuple[str, str]]
+
+    def fault(self) -> Refused:
+        """The exception that names the others (E0143)."""
+        return refuse("E0143", ops=Listing(dict.fromkeys(op for op, _ in self.others), "; "))
+
+
+def supported_of(module: Any, refused: Mapping[str, str]) -> Support:
+    """What is supported of a graph, without the nodes in `refused`."""
+    nodes: set[str] = set()
+    others = []
+    for node in module.graph.nodes:
+        if node.op in _NEUTRAL:
+            continue
+        reason = refused.get(node.name) or _reason(node, nodes)
+        if reason and name_of(node.target) != "getitem":  # what it takes a part of is told already
+            others.append((name_of(node.target) if _is_python(node) else str(node.target), reason))
+        elif not reason and not _gives_sizes(node):
+            nodes.add(node.name)
+    return Support(frozenset(nodes), others)
+
+
+def _reason(node: Any, nodes: set[str]) -> str:
+    """Why no program takes a node; empty for one that can be taken, or that gives a size."""
+    if _gives_sizes(node):
+        return ""
+    if node.op != "call_function":
+        return Phrase("it is a {op}", op=node.op)
+    if name_of(node.target) == "getitem":
+        return "" if node.args[0].name in nodes else Phrase("what it takes a part of is run by torch")
+    if not is_translated(f"torch.ops.{node.target}"):
+        return Phrase("it has no translation")
+    for value in _values(node):
+        if is_tensor(value) and not scalar_word(value.dtype):
+            return Phrase("its dtype is {dtype}", dtype=str(value.dtype).removeprefix("torch."))
+    return ""
+
+
+def _values(node: Any) -> list[Any]:
+    value = node.meta.get("val")
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _gives_sizes(node: Any) -> bool:
+    values = _values(node)
+    return bool(values) and all(v is not None and not is_tensor(v) and is_size(v) for v in values)
+
+
+def _is_python(node: Any) -> bool:
+    return not hasattr(node.target, "_schema")
+
+
+def pieces_of(module: Any, support: Support, make: Callable[[Any], Callable[..., Any]]) -> tuple[Any, int]:
+    """The graph with a program in the place of each stretch of supported nodes, and how many there are. Raises what
+    `make` raises of such a stretch, a module of its own."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import create_op_support
+
+    cut = _copy(module)
+    known = create_op_support(lambda _, node: node.name in support.nodes)
+    partitioner = CapabilityBasedPartitioner(cut, known, allows_single_node_partition=True)
+    fused = partitioner.fuse_partitions(partitioner.propose_partitions(), prefix="tinyir_")
+    count = 0
+    for name, part in list(fused.named_children()):
+        if name.startswith("tinyir_"):
+            delattr(fused, name)
+            setattr(fused, name, make(part))
+            count += 1
+    return fused, count
+
+
+def _copy(module: Any) -> Any:
+    """The graph again, its nodes and their values as they are."""
+    import torch
+
+    graph = torch.fx.Graph()
+    places: dict[Any, Any] = {}
+    result = graph.graph_copy(module.graph, places)
+    if result is not None:
+        graph.output(result)
+    for old, new in places.items():
+        new.meta = dict(old.meta)
+    return torch.fx.GraphModule(module, graph)
+
+
+__all__ = ["Support", "pieces_of", "supported_of"]

@@ -1,0 +1,203 @@
+"""A program on tensors of a GPU, queued on torch's current stream; outputs are torch's own memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from ..ir.expr import Expr
+from ..kit.records import dataclass
+from ..runtime.abi import ALIGNMENT
+from ..runtime.cuda import CudaDevice
+from ..runtime.device import Buffer
+from ..runtime.program import Program, shared_of
+from ..runtime.queued import Queued
+from .binding import sizes_from, symbols_of
+from .piece import Piece
+
+MOST_SIZES = 8  # sets of sizes that are kept
+
+
+class _Shared:
+    """One GPU for all programs of a process: what is queued on it is queued by one thread at a time."""
+
+    def __init__(self, ordinal: int):
+        self.device = CudaDevice(ordinal)
+        self.lock = threading.RLock()
+        self._threads = threading.local()
+        self._threads.is_ready = True  # the device is of this thread
+
+    def enter(self) -> None:
+        """Make the device's context, which is torch's too, that of this thread."""
+        if not hasattr(self._threads, "is_ready"):
+            self.device.enter()
+            self._threads.is_ready = True
+
+
+_SHARED: dict[int, _Shared] = {}
+
+
+def shared(ordinal: int) -> _Shared:
+    """The GPU of that number."""
+    if ordinal not in _SHARED:
+        _SHARED[ordinal] = _Shared(ordinal)
+    return _SHARED[ordinal]
+
+
+@dataclass(slots=True)
+class _Sized:
+    program: Program
+    queued: Queued
+    shapes: tuple[tuple[int, ...], ...]  # of the outputs
+
+
+class OnCuda:
+    """Called with torch's tensors, gives torch's tensors; nothing waits for the GPU. Weights stay where they are: the
+    program reads torch's memory. What was computed of them once is computed anew when one of them was written to."""
+
+    def __init__(self, piece: Piece):
+        self._piece = piece
+        self._names = {n.name: i for i, n in enumerate(piece.placeholders)}
+        self._index = piece.device.index or 0
+        self._shared = shared(self._index)
+        self._device = self._shared.device
+        with self._shared.lock:
+            self._shared.enter()
+            self._device.jobs = piece.jobs
+            self._code: Any = self._device.load(piece.text, shared_of(piece.module.launches))
+        self._inputs = [self._names[n] for n in piece.inputs]
+        self._held_names = [n for n in piece.weights if n not in piece.constants]
+        self._held = [self._names[n] for n in self._held_names]
+        constants = {n: piece.constants[n] for n in piece.weights if n in piece.constants}
+        self._constants = {n: _in_rows(c.cuda(self._index)) for n, c in constants.items()}
+        made = {r.name: r for r in piece.results if r.name}
+        self._made = [made[n] for n in piece.outputs]
+        self._symbols = symbols_of(piece)
+        self._sizes = sizes_from(piece.placeholders, self._symbols) if self._symbols else lambda _: ()
+        self._sized: OrderedDict[tuple[int, ...], _Sized] = OrderedDict()
+        self._places: list[int] = []  # where the weights lay
+        self._versions: list[int] = []  # of those that something was computed of
+        self._packed: list[int] = []
+        self._moved: list[Any] = []  # copies of weights that do not begin at a whole 16 bytes
+
+    def __call__(self, *arguments: Any) -> Any:
+        """One run. Raises Refused (E1719, E1730)."""
+        import torch
+
+        with self._shared.lock:
+            self._shared.enter()
+            sizes = self._sizes(arguments)
+            self._watch(arguments)
+            found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
+            device = self._piece.device
+            given = [taken(arguments[n], device) for n in self._inputs]
+            made = [torch.empty(shape, dtype=r.dtype, device=device) for r, shape in zip(self._made, found.shapes)]
+            stream = torch.cuda.current_stream(self._index).cuda_stream
+            found.queued.run((*[t.data_ptr() for t in given], *[t.data_ptr() for t in made]), stream)
+        return self._answer(arguments, made, sizes)
+
+    def close(self) -> None:
+        """Give memory and kernels back, once all runs are over."""
+        code, self._code = self._code, None
+        if code is None:
+            return
+        with self._shared.lock:
+            self._shared.enter()
+            self._device.wait_for_all()
+            self._drop()
+            self._device.unload(code)
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # noqa: BLE001 (at the end of the process the driver may be gone, and all with it)
+            pass
+
+    def _answer(self, arguments: Sequence[Any], made: Sequence[Any], sizes: tuple[int, ...]) -> Any:
+        piece = self._piece
+        named = dict(zip(piece.outputs, made))
+        found = [
+            named[r.name] if r.name
+            else arguments[r.given] if r.given >= 0
+            else None if r.size is None
+            else r.size.evaluate(dict(zip(self._symbols, sizes)))
+            for r in piece.results
+        ]  # fmt: skip
+        return found if piece.is_list else found[0]
+
+    def _watch(self, arguments: Sequence[Any]) -> None:
+        """Take note of weights that moved, or that were written to since something was computed of them."""
+        places = [arguments[n].data_ptr() for n in self._held]
+        if places != self._places:
+            self._wait()
+            self._drop()
+            self._places = places
+        versions = [_version(arguments[n]) for n in self._packed]
+        if versions != self._versions:
+            self._versions = versions
+            self._wait()
+            if self._moved:
+                self._drop()
+            for found in self._sized.values():
+                found.queued.make_once()
+
+    def _drop(self) -> None:
+        """Give all programs back; the next calls make them anew."""
+        for found in self._sized.values():
+            found.queued.release()
+            found.program.release()
+        self._sized.clear()
+        self._moved.clear()
+
+    def _of_sizes(self, sizes: tuple[int, ...], arguments: Sequence[Any]) -> _Sized:
+        piece = self._piece
+        bound = dict(zip(self._symbols, sizes))
+        moved = [n for n in self._held if arguments[n].data_ptr() % ALIGNMENT]
+        copies = {n: arguments[n].clone() for n in moved}
+        self._moved += copies.values()
+        there = {name: copies.get(n, arguments[n]) for name, n in zip(self._held_names, self._held)} | self._constants
+        kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
+        self._wait()  # what is computed once is computed now, of weights that torch may still be writing
+        own = {s: bound[s] for s in piece.model.symbols()}
+        program = Program(self._device, piece.text, piece.module, own, kept, self._code)
+        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
+        found = _Sized(program, Queued(self._device, program, piece.inputs, piece.outputs), shapes)
+        packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
+        self._packed = list(dict.fromkeys([*packed, *moved]))
+        self._versions = [_version(arguments[n]) for n in self._packed]
+        self._sized[sizes] = found
+        if len(self._sized) > MOST_SIZES:
+            old = self._sized.popitem(last=False)[1]
+            self._device.wait_for_all()
+            old.queued.release()
+            old.program.release()
+        return found
+
+    def _wait(self) -> None:
+        import torch
+
+        torch.cuda.current_stream(self._index).synchronize()
+
+
+def taken(tensor: Any, device: Any) -> Any:
+    """An input as a program reads it: contiguous, at a whole 16 bytes, on its GPU."""
+    if tensor.is_cuda and tensor.is_contiguous() and not tensor.data_ptr() % ALIGNMENT:
+        return tensor
+    moved = tensor.to(device).contiguous()
+    return moved.clone() if moved.data_ptr() % ALIGNMENT else moved
+
+
+def _version(tensor: Any) -> int:
+    """How often a tensor was written to; 0 of one that does not count that."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _in_rows(tensor: Any) -> Any:
+    """A constant with its axes in the order of memory."""
+    order = sorted(range(tensor.dim()), key=lambda a: (-tensor.stride(a), a))
+    return tensor.permute(order).contiguous()
+
+
+__all__ = ["OnCuda", "shared", "taken"]

@@ -1,0 +1,176 @@
+"""One graph as a program: its inputs and outputs are torch's tensors, its stream is torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..api import lowered
+from ..front.pt2 import SCALAR_NUMBERS, Stored, held_to_json
+from ..front.pt2.archive import dtype_of
+from ..ir.expr import Expr
+from ..ir.manifest import Module
+from ..kit.diag import Diag, Refused
+from ..kit.phrase import Phrase
+from ..kit.records import dataclass
+from .graph import Unsayable, extent_of, is_node, is_tensor, schema_of
+
+SMALL = 1024  # elements of a constant that becomes part of the text
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One output of the graph: a tensor that the program makes, of these extents, an argument that is passed on, a
+    size, or nothing."""
+
+    name: str = ""
+    dtype: Any = None
+    shape: tuple[Expr, ...] = ()
+    given: int = -1
+    size: Expr | None = None
+
+
+class Piece:
+    """A graph of ATen ops, compiled. `weights` are the names of placeholders whose memory stays where it is. Raises
+    Refused (E0126, E0143, E0144 at a node that cannot be taken, and what compiling raises)."""
+
+    def __init__(self, module: Any, weights: frozenset[str], jobs: int | None):
+        nodes = list(module.graph.nodes)
+        self.placeholders = [n for n in nodes if n.op == "placeholder"]
+        values = {n.name: n.meta.get("val") for n in nodes if n.op in ("placeholder", "get_attr")}
+        self.device = _device_of(values, nodes)
+        self.constants = {n.name: getattr_of(module, n.target) for n in nodes if n.op == "get_attr"}
+        for node in nodes:
+            if node.op == "get_attr":
+                node.meta.setdefault("val", self.constants[node.name])
+        stored = {
+            name: _stored(name, self.constants.get(name, values[name]))
+            for name in (*(n for n in weights if n in values), *self.constants)
+            if is_tensor(values.get(name, self.constants.get(name)))
+        }
+        held = {n: s for n, s in stored.items() if s is not None and (n in self.constants or _is_large(s))}
+        small = {n: _array(c) for n, c in self.constants.items() if c.numel() <= SMALL}
+        try:
+            schema = schema_of(module.graph, {n: n for n in held}, _ranges(values.values()))
+        except Unsayable as fault:
+            at, what = fault.args
+            raise Refused([Diag("E0126", at, {"type": what})]) from None
+        _without_passed_on(schema)
+        self.is_made = bool(schema["graph_module"]["signature"]["output_specs"])
+        self.results = self._results(nodes[-1])
+        if self.is_made:
+            text, self.inputs, self.outputs, self.weights = held_to_json(schema, held, small)
+            where = "cuda" if self.device.type == "cuda" else "cpu"
+            self.text, self.module = lowered(text, where)
+        else:
+            self.inputs = self.outputs = self.weights = ()
+        self.jobs = jobs
+
+    def _results(self, output: Any) -> tuple[Result, ...]:
+        places = {n.name: i for i, n in enumerate(self.placeholders)}
+        (results,) = output.args
+        found = []
+        for value in results if isinstance(results, (list, tuple)) else [results]:
+            if value is None:
+                found.append(Result())
+            elif not is_node(value):
+                found.append(Result(size=Expr.of(value)))
+            elif value.name in places:
+                found.append(Result(given=places[value.name]))
+            elif is_tensor(value.meta["val"]):
+                made = value.meta["val"]
+                found.append(Result(_name_of(value), made.dtype, tuple(map(extent_of, made.shape))))
+            else:
+                found.append(Result(size=extent_of(value.meta["val"])))
+        self.is_list = isinstance(results, (list, tuple))
+        return tuple(found)
+
+    @property
+    def model(self) -> Any:
+        """The program's signature."""
+        assert isinstance(self.module, Module) and self.module.region is not None
+        return self.module.region.model
+
+
+def getattr_of(module: Any, path: str) -> Any:
+    """An attribute of a module by its dotted path."""
+    for word in path.split("."):
+        module = getattr(module, word)
+    return module
+
+
+def _name_of(node: Any) -> str:
+    """What the schema calls the tensor that a node gives: that of the part where it is one."""
+    target = getattr(node.target, "__name__", "")
+    return f"{node.args[0].name}.{node.args[1]}" if target == "getitem" else node.name
+
+
+def _device_of(values: Any, nodes: Sequence[Any]) -> Any:
+    """The device of the graph's tensors: the GPU, where only some numbers are on the host. Raises Refused (E0126) where
+    they are on several GPUs."""
+    made = [v for v in (*values.values(), *(n.meta.get("val") for n in nodes)) if is_tensor(v)]
+    found = {v.device for v in made if v.device.type != "cpu"} or {v.device for v in made}
+    if len(found) > 1 or not found:
+        raise Refused([Diag("E0126", "", {"type": Phrase("a graph on {devices}", devices=sorted(map(str, found)))})])
+    return found.pop()
+
+
+def _stored(name: str, value: Any) -> Stored | None:
+    """A weight as archives state one; None where its memory is not one piece."""
+    word = str(value.dtype).removeprefix("torch.")
+    if word not in SCALAR_NUMBERS or not all(isinstance(s, int) for s in value.shape):
+        return None
+    shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
+    found = Stored(name, dtype_of(SCALAR_NUMBERS[word], name), shape, strides, 0, "", False)
+    return found if found.order() is not None else None
+
+
+def _is_large(stored: Stored) -> bool:
+    """Whether an archive's weight like it stays an input, not part of the text: its value may change later."""
+    count = 1
+    for size in stored.shape:
+        count *= size
+    return count > SMALL
+
+
+def _array(constant: Any) -> Any:
+    from ..runtime.external import on_host
+
+    return on_host("constant", constant.detach().cpu().contiguous())
+
+
+def _ranges(values: Any) -> dict[str, tuple[int, int]]:
+    """The ranges of the symbols, as torch guards them."""
+    found: dict[str, tuple[int, int]] = {}
+    for value in values:
+        for size in (*value.shape, value) if is_tensor(value) else (value,):
+            node = getattr(size, "node", None)
+            expr = getattr(node, "expr", None)
+            for symbol in getattr(expr, "free_symbols", ()):
+                bounds = node.shape_env.var_to_range.get(symbol)
+                low, high = (getattr(bounds, side, None) for side in ("lower", "upper"))
+                found[str(symbol)] = (_whole(low, 0), _whole(high, 2**31 - 1))
+    return found
+
+
+def _whole(bound: Any, otherwise: int) -> int:
+    """A bound of a range; `otherwise` where it is infinite."""
+    return min(max(int(bound), 0), 2**31 - 1) if getattr(bound, "is_Integer", False) else otherwise
+
+
+def _without_passed_on(schema: dict[str, Any]) -> None:
+    """Leave out the outputs that are sizes, inputs, or named twice: the caller has them."""
+    signature, seen = schema["graph_module"]["signature"], set()
+    inputs = {e["arg"]["as_tensor"]["name"] if k == "user_input" else e["arg"]["name"]
+              for spec in signature["input_specs"] for k, e in spec.items()}  # fmt: skip
+    kept = []
+    for spec in signature["output_specs"]:
+        arg = spec["user_output"]["arg"]
+        name = arg.get("as_tensor", {}).get("name")
+        if name and name not in inputs and name not in seen:
+            kept.append(spec)
+            seen.add(name)
+    signature["output_specs"] = kept
+
+
+__all__ = ["Piece", "Result"]

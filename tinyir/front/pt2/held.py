@@ -1,0 +1,49 @@
+"""A program in the schema of archives whose weights are elsewhere: in memory, where whoever runs it has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..program.text import show
+from .archive import Stored, following
+from .model import program_of
+
+
+class Held:
+    """In the place of an archive: the JSON of a program and its weights by name. Those whose values become part of the
+    text are in `arrays`."""
+
+    def __init__(self, model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]):
+        self.model, self.tensors, self._arrays = model, dict(tensors), arrays
+        self.root, self.placed = "main/", list[str]()
+
+    def place(self, tensor: Stored) -> dict[str, Any]:
+        """The attributes of a weight that is an input of the program; none for one whose elements are in the text."""
+        if tensor.name in self._arrays:
+            return {}
+        self.placed.append(tensor.name)
+        return {"role": "param", "storage": "const_pool"}
+
+    def array(self, tensor: Stored) -> np.ndarray:
+        """The elements of a small one."""
+        return self._arrays[tensor.name].reshape(-1).reshape(tensor.shape)
+
+
+def held_to_json(
+    model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]
+) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The front-end JSON of a program, the names of its inputs and outputs, and of the weights among its inputs. Raises
+    Refused with every fault found (E0143 to E0146 and what lowering finds)."""
+    from . import ops  # noqa: F401  (each file puts its rows into the table)
+
+    held = Held(model, tensors, arrays)
+    name, program, inputs, outputs = program_of(held, {}, {})  # pyright: ignore[reportArgumentType]
+    with following(name):
+        text = show(name, program, [*inputs, *held.placed], outputs)
+    return text, tuple(inputs), tuple(outputs), tuple(held.placed)
+
+
+__all__ = ["Held", "held_to_json"]

@@ -1,0 +1,120 @@
+"""Runs of a program on the stream of another library, which waits for them when it likes: nothing here waits.
+
+A set of addresses is queued launch by launch when it is new, and from its second run on replayed as a CUDA graph. Where
+there are more sets than are kept, inputs are copied to where one more graph reads them, and outputs from where it
+writes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from ..kit.records import dataclass
+from .cuda import CudaDevice
+from .device import Buffer
+from .driver import call, made_by
+from .program import Program
+
+MOST_SETS = 8  # of addresses
+_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
+
+
+@dataclass(slots=True)
+class _Set:
+    launches: tuple[Any, ...]
+    graph: Any = None
+
+
+class Queued:
+    """One program for tensors that the caller keeps: `inputs` and `outputs` are the names of those that a run is given,
+    in order. Its buffers between launches are its own, so runs follow one another, on whatever stream."""
+
+    def __init__(self, device: CudaDevice, program: Program, inputs: Sequence[str], outputs: Sequence[str]):
+        self._device, self._program = device, program
+        self._names = (*inputs, *outputs)
+        self._inputs = len(inputs)
+        self._sets: dict[tuple[int, ...], _Set] = {}
+        self._own: _Set | None = None
+        self._event = made_by("cuEventCreate", _NO_TIMING)
+        self._last: int | None = None
+        self._program.make_once()
+
+    def run(self, addresses: tuple[int, ...], stream: int) -> None:
+        """Queue one run. Raises Refused (E1730)."""
+        with self._device.refusing(self._program.model.name):
+            if self._last is not None and self._last != stream and not _is_capturing(stream):
+                call("cuEventRecord", self._event, self._last)
+                call("cuStreamWaitEvent", stream, self._event, 0)
+            self._last = stream
+            found = self._sets.get(addresses)
+            if found is None and len(self._sets) < MOST_SETS:
+                found = self._sets[addresses] = _Set(self._bound(addresses))
+                self._queue(found, stream)
+            elif found is not None:
+                self._replay(found, stream)
+            else:
+                self._run_on_copies(addresses, stream)
+
+    def make_once(self) -> None:
+        """What is computed of constants alone, anew."""
+        self._program.make_once()
+
+    def release(self) -> None:
+        """Give graphs and event back."""
+        for found in (*self._sets.values(), *([self._own] if self._own else [])):
+            if found.graph is not None:
+                found.graph.release()
+        self._sets.clear()
+        self._own = None
+        event, self._event = self._event, 0
+        if event:
+            call("cuEventDestroy_v2", event)
+
+    def _bound(self, addresses: Sequence[int]) -> tuple[Any, ...]:
+        buffers = self._program.buffers
+        given = {
+            name: Buffer(name, address, buffers[name].count, buffers[name].item, -1)
+            for name, address in zip(self._names, addresses)
+            if name in buffers
+        }
+        return self._program.bound(given)
+
+    def _queue(self, found: _Set, stream: int) -> None:
+        for b in found.launches:
+            self._device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, stream)
+
+    def _replay(self, found: _Set, stream: int) -> None:
+        if _is_capturing(stream) or len(found.launches) < 2:
+            self._queue(found, stream)
+            return
+        if found.graph is None:
+            own = self._device.stream.handle
+            found.graph = self._device.capture(lambda: self._queue(found, own))
+        found.graph.run(stream)
+
+    def _run_on_copies(self, addresses: tuple[int, ...], stream: int) -> None:
+        buffers = [self._program.buffers[name] for name in self._names]
+        if self._own is None:
+            self._own = _Set(self._bound([b.address for b in buffers]))
+        pairs = list(zip(buffers, addresses))
+        for buffer, address in pairs[: self._inputs]:
+            _copy(buffer.address, address, buffer.bytes, stream)
+        self._replay(self._own, stream)
+        for buffer, address in pairs[self._inputs :]:
+            _copy(address, buffer.address, buffer.bytes, stream)
+
+
+def _copy(to: int, source: int, size: int, stream: int) -> None:
+    if size and to != source:
+        call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
+
+
+def _is_capturing(stream: int) -> bool:
+    found = ctypes.c_int()
+    call("cuStreamIsCapturing", stream, ctypes.byref(found))
+    return found.value != 0
+
+
+__all__ = ["MOST_SETS", "Queued"]
