@@ -203,7 +203,7 @@ def compile(
 def lowered(model: Source, device: Device = "auto", arch: Arch | None = None) -> tuple[str, manifest.Module]:
     """The CUDA text of a model and its module, as `compile` makes them; nothing is started. Raises what `compile`
     does."""
-    first = _planned(_read(model, {}), model, device, arch, False, None)[0]
+    first = _planned(_read(model, {}, {}, 0), model, device, arch, False, None)[0]
     return first.text, first.module
 
 
