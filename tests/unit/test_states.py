@@ -18,6 +18,7 @@ from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import manifest, plan, region, tiny
 from tinyir.ir.in_place import check_in_place, owner_of
 from tinyir.kernels.check import check as check_plan
+from tinyir.kernels.siblings import siblings_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
@@ -275,6 +276,45 @@ def test_a_product_is_added_to_a_state_however_it_leaves(way: str) -> None:
     np.testing.assert_array_equal(outputs["s"].astype(np.float64), wanted)
 
 
+def test_what_reads_a_state_shares_no_launch_with_what_writes_it() -> None:
+    """Products of one operand that are alike are one launch, whose CTAs run at the same time."""
+    text = """tinyir 1.0 region
+
+model m
+  in  x : fp16[N, N]
+  in  w : fp16[N, N]
+  in  s : fp16[N, N]
+  out s : fp16[N, N]
+  out y : fp16[N, N]
+shapes default {N=64}
+
+program m
+  buffer new : fp16[N, N] {alias=s}
+
+region y
+  in  x : fp16[N, N]
+  in  s : fp16[N, N]
+  out y : fp16[N, N]
+  for i0: N, i1: N
+    %y = reduce sum (k0: N) : fp32 { mul(x[i0, k0], s[k0, i1]) : fp32 }
+  yield y[i0, i1] = cast(%y) : fp16
+
+region new
+  in  x : fp16[N, N]
+  in  w : fp16[N, N]
+  out new : fp16[N, N] {alias=s}
+  for i0: N, i1: N
+    %new = reduce sum (k0: N) : fp32 { mul(x[i0, k0], w[k0, i1]) : fp32 }
+  yield new[i0, i1] = cast(%new) : fp16
+"""
+    module = region.parse(text)
+    assert region.check(module) == []
+    assert isinstance(siblings_of(module.program.regions), str)
+    assert all(len(p.regions) == 1 for p in lower_to("plan", module, "sm90").plans)
+    apart = region.parse(text.replace(" {alias=s}", "").replace("  out s :", "  out t :"))
+    assert not isinstance(siblings_of(apart.program.regions), str)  # but for the state they are
+
+
 # --- rows of a cache
 
 CACHE = """tinyir 1.0 tiny
@@ -465,6 +505,52 @@ def test_rows_of_several_sequences(shape: list[Any]) -> None:
     for stage, outputs in found.items():
         np.testing.assert_array_equal(outputs["new"], wanted, err_msg=stage)
         np.testing.assert_allclose(outputs["y"], wanted.sum(3), rtol=1e-5, atol=1e-5, err_msg=stage)
+
+
+def paged(read: str) -> dict[str, Any]:
+    """Attention over pages of a cache, of which two rows are new; `read` says whether the new pages are read, or the
+    old ones."""
+    heads, rows, depth = 8, 64, 128
+    types: dict[str, Any] = {
+        "q": ["fp16", [2, heads, 1, depth]],
+        "o": ["fp16", [2, heads, 1, depth]],
+        "table": ["i32", [2, 32]],
+        "at": ["i64", [2, 2]],
+    }
+    graph = []
+    for n in "kv":
+        types |= {n: ["fp16", [64, heads, rows, depth]], f"{n}.new": ["fp16", [64, heads, rows, depth]]}
+        types[f"{n}.rows"] = ["fp16", [2, heads, depth]]
+        turned, source = {"perm": [0, 2, 1, 3]}, f"{n}.new" if read == "new" else n
+        graph += [
+            {"op": "Transpose", "inputs": [n], "outputs": [f"{n}1"], "attrs": turned},
+            {"op": "ScatterND", "inputs": [f"{n}1", "at", f"{n}.rows"], "outputs": [f"{n}2"]},
+            {"op": "Transpose", "inputs": [f"{n}2"], "outputs": [f"{n}.new"], "attrs": turned},
+            {"op": "Gather", "inputs": [source, "table"], "outputs": [f"{n}3"], "attrs": {"axis": 0}},
+            {"op": "Transpose", "inputs": [f"{n}3"], "outputs": [f"{n}4"], "attrs": {"perm": [0, 2, 1, 3, 4]}},
+            {"op": "Reshape", "inputs": [f"{n}4"], "outputs": [f"{n}5"], "attrs": {"shape": [2, heads, 2048, depth]}},
+        ]
+    graph.append({"op": "Attention", "inputs": ["q", "k5", "v5"], "outputs": ["o"]})
+    inputs = ["q", "table", "at", "k", "v", "k.rows", "v.rows"]
+    outputs = [{"tensor": "o"}, {"tensor": "k.new", "updates": "k"}, {"tensor": "v.new", "updates": "v"}]
+    return {
+        "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": outputs},
+        "tensors": {n: {"dtype": dtype, "shape": shape} for n, (dtype, shape) in types.items()},
+        "graph": graph,
+    }
+
+
+@pytest.mark.parametrize("read", ["new", "old"])
+def test_pages_are_read_in_place_where_they_are_the_new_ones(read: str) -> None:
+    """A copy of old pages is made before they are written over; it may not be left out."""
+    module: Any = front.read(json.dumps(paged(read)))
+    assert said_of(tiny.show(module)) == {"k": "in place", "v": "in place"}
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90")
+    assert [d for d in check_plan(module) if d.is_error] == [] and region.check(module.program) == []
+    copies = [r.name for r in module.program.program.regions if r.name in ("k3", "v3")]
+    assert copies == ([] if read == "new" else ["k3", "v3"])
+    assert [p.algo for p in module.plans].count("scatter_in_place") == 2
 
 
 # --- what is refused

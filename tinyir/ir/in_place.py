@@ -48,6 +48,15 @@ def renewed_by(module: Any, region: Any) -> dict[str, str]:
     return {name: owner for name, owner in found.items() if owner in states and owner != name}
 
 
+def may_be_read_later(module: Any, region: Any) -> bool:
+    """Whether what a region reads may be read by any later one as well: it is not the old value of a state that some
+    region
+    writes over."""
+    new = {t.name for one in module.program.regions for t in one.outputs if t.attr("alias") is not None}
+    renewed = {owner_of(module, name) for name in new}
+    return all(owner_of(module, t.name) not in renewed or new & {*homes_of(module, t.name)} for t in region.inputs)
+
+
 def check_in_place(module: Any, region: Any) -> Iterator[Diag]:
     """Invariant 12 of `ir.region.check`: E1428 of each output that is written where another point may read it."""
     for name, state in renewed_by(module, region).items():
@@ -139,4 +148,4 @@ def _is_own_by_isl(iters: dict[str, Expr], index: tuple[Expr, ...], item: Any) -
     return met.is_subset(met.identity(met.get_space()))
 
 
-__all__ = ["check_in_place", "homes_of", "owner_of", "renewed_by"]
+__all__ = ["check_in_place", "homes_of", "may_be_read_later", "owner_of", "renewed_by"]

@@ -46,6 +46,8 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
         t.name in written for one in regions for t in one.inputs
     ):
         return Phrase("one hands another what it writes")
+    if any(_may_overwrite(one, other) for one in regions for other in regions if one is not other):
+        return Phrase("one writes a state that another may read")
     forms = [form_of(one) for one in regions]
     for one, form in zip(regions[1:], forms[1:]):
         if form.shape != forms[0].shape:
@@ -55,6 +57,12 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     return Siblings(
         regions, replace(kernel, batch=(axis, *kernel.batch)), tuple(row for row in rows if len(set(row[1])) > 1)
     )
+
+
+def _may_overwrite(one: Region, other: Region) -> bool:
+    """Whether a region writes memory that another reads under another name: siblings run at the same time."""
+    states = {t.attr("alias") for t in one.outputs} - {None}
+    return any(t.name in states or t.attr("alias") is not None for t in other.inputs) if states else False
 
 
 def likeness_of(region: Region) -> Hashable:

@@ -10,6 +10,7 @@ from itertools import groupby
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
+from ...ir.in_place import may_be_read_later
 from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
@@ -109,7 +110,7 @@ def pages_read(module: region.Module, planner: Planner) -> tuple[region.Module, 
         inputs = {t.name for one in pair for t in one.inputs}
         others = {t.name for one in module.program.regions if one not in pair for t in one.inputs}
         kept = others | {t.name for t in module.model.outputs}
-        copies = {t: one for t, one in known.items() if t in inputs - kept}
+        copies = {t: one for t, one in known.items() if t in inputs - kept and may_be_read_later(module, one)}
         if not copies or any(one.must_fuse for one in pair):
             continue
         other = _without(module, copies, {one.name: with_pages(one, copies) for one in pair})
