@@ -13,6 +13,7 @@ import pytest
 
 import tinyir
 from tinyir import front
+from tinyir.analysis.work import bytes_of
 from tinyir.front.to_coreir import coreir_of
 from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import manifest, plan, region, tiny
@@ -399,6 +400,7 @@ def test_rows_at_a_symbolic_place_are_all_that_is_computed() -> None:
     (item,) = writer.yields
     assert [str(e) for e in item.index] == ["i0", "P + i1", "i2"] and {t.name for t in writer.inputs} == {"k"}
     assert not {t.name for t in made.program.buffers if str(t.type.shape[1]) == "L"} - {item.output}
+    assert str(bytes_of(writer)) == "64*S"  # rows that are read, and written
     assert [r.name for r in made.program.regions][0] == writer.name  # others read all rows of the state's memory
     assert {t.name for r in made.program.regions for t in r.inputs} == {"k", "q", item.output}
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ..ir.body import Axis, Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
-from ..ir.region import Region
+from ..ir.region import Region, Tensor
 from ..ir.rules import product
 from ..ir.traits import axes_of, is_product_of_sides
 from ..kit.records import dataclass
@@ -50,13 +50,25 @@ def ops_each(body: Body) -> int:
 
 
 def bytes_of(region: Region) -> Expr:
-    """Bytes that cross memory when every input is read once and every output written once; buffers that stay on the
-    chip are free."""
+    """Bytes that cross memory when every input is read once and every output written once, of a state the rows that are
+    written; buffers that stay on the chip are free."""
     total = ZERO
-    for tensor in region.inputs + region.outputs:
+    for tensor in region.inputs:
         if tensor.attr("materialize") != "deferred":
             total = total + product(tensor.type.shape) * tensor.type.dtype.bytes
+    for tensor in region.outputs:
+        if tensor.attr("materialize") != "deferred":
+            total = total + _written(region, tensor) * tensor.type.dtype.bytes
     return total
+
+
+def _written(region: Region, tensor: Tensor) -> Expr:
+    """Elements of an output that a region writes."""
+    if tensor.attr("alias") is None:
+        return product(tensor.type.shape)
+    size = {a.name: a.size for a in region.iters}
+    written = ({n for e in y.index for n in e.names()} for y in region.yields if y.output == tensor.name)
+    return sum((_extent(names, size) for names in written), start=ZERO)
 
 
 def _free(body: Body, known: dict[str, set[str]]) -> set[str]:
