@@ -223,7 +223,6 @@ class OnlineSoftmax:
         if self.score.work is None:
             masked = Select(guard, score, lowest, FP32)
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
-        guard += self.row_guard
         inside: list[Statement] = []
         values = self._values({streaming.scores: score}, inside)
         held = {values.at(read): Read(name, (self._r, self._n), read.dtype) for read, name in self.ahead_of.items()}
@@ -232,8 +231,17 @@ class OnlineSoftmax:
                 inside.append(nodes.Value(name, put_ahead(values.at(self.first.let(name).expr), held)))
                 values.known[name] = Ref(name, self.first.let(name).expr.dtype)
         inside.append(nodes.Assign(self._at("sc"), put_ahead(values.at(self.score.work), held)))
+        guard += self.row_guard if self._reaches(inside) else ()  # of a row beyond the end nothing is stored
         nothing = (nodes.Assign(self._at("sc"), lowest),)
         return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
+
+    def _reaches(self, body: Iterable[Statement]) -> bool:
+        """Whether statements read a tensor."""
+        memory = {t.name for t in self.first.inputs}
+        values = [s.value for s in body if isinstance(s, (nodes.Value, nodes.Assign, nodes.Choose))]
+        return len(values) < len(list(body)) or any(
+            isinstance(n, Read) and n.tensor in memory for value in values for n in walk(value)
+        )
 
     # --- after the last block
 

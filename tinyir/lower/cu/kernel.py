@@ -39,6 +39,7 @@ from .hopper import Hopper, picks_one_thread
 from .index import Integers
 from .matrix import as_held
 from .names import Names, comment
+from .narrow import narrow
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors
@@ -314,10 +315,16 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
     def _choose(self, s: nodes.Choose) -> None:
         most = self.integers.interval(s.extent)
         kind = "int" if most.fits(INT_MAX) else "long long"
-        call = f"place_below({self.values.value(s.value)}, {self.integers.c(s.extent)})"
-        self.integers.ranges[s.name] = Interval(-1, None if most.high is None else most.high - 1)
+        short = narrow(s.value, self.integers.interval)
+        value = self.values.value(short[0] if short is not None else s.value)
+        known = Interval(-1, None if most.high is None else most.high - 1)
+        if short is not None and short[1].low >= 0 and most.low is not None and short[1].high < most.low:
+            known, call = short[1], value  # it is below, whatever rows and columns are
+        else:
+            call = f"{'(int)' if kind == 'int' else ''}place_below({value}, {self.integers.c(s.extent)})"
+        self.integers.ranges[s.name] = known
         self.facts = self.facts.with_range(s.name, Expr.of(-1), s.extent)
-        self.say(f"const {kind} {self.names.of('integer', s.name)} = {'(int)' if kind == 'int' else ''}{call};")
+        self.say(f"const {kind} {self.names.of('integer', s.name)} = {call};")
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)

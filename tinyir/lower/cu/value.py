@@ -94,7 +94,8 @@ class Values:
         )
 
     def _select(self, body: Select) -> str:
-        return f"{self._guard(body)} ? {_closed(self.value(body.then))} : {_closed(self.value(body.other))}"
+        guard, then = self._guard(body), _closed(self.value(body.then))
+        return then if guard == "true" else f"{guard} ? {then} : {_closed(self.value(body.other))}"
 
     def _call(self, body: Unary | Binary | Ternary) -> str:
         inner = (
