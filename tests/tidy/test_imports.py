@@ -29,7 +29,7 @@ ROOMS = {
         *("kit", "target", "ir", "front", "lower", "kernels", "analysis", "play", "runtime", "sim", "tune"),
         *("reference", "view", "lsp", "cmd"),
     },
-    "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime"},
+    "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime", "view"},
     "__init__": {"api"},
     "__main__": {"cmd", "kit"},
 }
