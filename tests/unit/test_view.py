@@ -178,3 +178,25 @@ def test_a_browser_opens_the_page_of_a_network(model: Any, name: str, tmp_path: 
     assert f'"{name}"' in said["hits"]["model"][0]
     assert said["tabs"] == ["graph", "regions", "memory", "plan", "texts", "passes"]
     assert said["picked"] and isinstance(said["isDark"], bool)
+
+
+def test_a_notebook_shows_a_program(tmp_path: Path) -> None:
+    import tinyir
+
+    with tinyir.compile((ROOT / "samples" / "mlp" / "mlp.json").read_text(encoding="utf-8"), device="cpu") as program:
+        table = program._repr_html_()
+        assert "<code>X</code>" in table and "fp16[M, 768]" in table and "<td>down</td>" in table
+        page = program.view()
+        page.save(tmp_path / "view.html")
+    data = data_of((tmp_path / "view.html").read_text(encoding="utf-8"))
+    assert [one["name"] for one in data["launches"]] == ["up", "down"] and data["memory"]["buffers"][0]["name"] == "H"
+    assert page._repr_html_().startswith("<iframe srcdoc=") and "<script>" not in page._repr_html_()
+
+
+def test_passes_are_shown_before_and_after() -> None:
+    """Those of the canonical form, and the rewrites of regions; what they do not change is left out."""
+    data = json.loads(run_line("tiny-view --json samples/attention_causal/attention_causal.json").out)
+    found = {one["name"]: one for one in data["passes"]}
+    assert {"compose_movement (tiny-opt --canonical)", "share_values: region attention"} <= set(found)
+    assert all(one["before"] != one["after"] for one in data["passes"])
+    assert found["share_values: region attention"]["after"].startswith("region attention\n")
