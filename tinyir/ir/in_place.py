@@ -7,6 +7,8 @@
 The points of a region run in any order, so that one may read no element of a state that another writes: an element is
 read at the point that writes it alone, where the read comes first because what is written is made of it, or is yielded
 before. What is folded along an axis of the region, or wanted at another point of it, would be read at several points.
+Where the new value lacks axes of the region, one of the points along them writes it; what the others read goes into
+nothing, so long as nothing else is made of the old value.
 """
 
 from __future__ import annotations
@@ -72,9 +74,10 @@ def _fault(region: Any, symbols: Collection[str], output: str, own: set[str]) ->
     if len(places) != 1:
         return Phrase("it is written by several yields")
     item = region.yields[places[0]]
+    is_all = _goes_nowhere_else(region, item, own)
 
     def is_own(read: Read) -> bool:
-        return _is_own_point(region, symbols, read.index, item)
+        return is_all and read.index == item.index or _is_own_point(region, symbols, read.index, item)
 
     tainted: set[str] = set()  # values that are made of the old value
     for let in region.lets:
@@ -88,6 +91,15 @@ def _fault(region: Any, symbols: Collection[str], output: str, own: set[str]) ->
         if at > places[0] and _touches(other.expr, own, tainted):
             return Phrase("{output} is yielded after it and reads the old value", output=other.output)
     return ""
+
+
+def _goes_nowhere_else(region: Any, item: Any, own: set[str]) -> bool:
+    """Whether one yield alone is made of the old value."""
+    tainted: set[str] = set()
+    for let in region.lets:
+        if _touches(let.expr, own, tainted):
+            tainted.add(let.name)
+    return not any(_touches(other.expr, own, tainted) for other in region.yields if other is not item)
 
 
 def _touches(body: Body, own: set[str], tainted: set[str]) -> bool:

@@ -36,6 +36,7 @@ class Memory:
         self.constants: dict[str, str] = {}
         self.copies: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []  # of states
+        self.given = {t.name for t in self.model.inputs}
         self.state_of = {output: state for state, output in self.model.states().items()}
         signature = {t.name: t for t in (*self.model.outputs, *self.model.inputs)}
         self.exchanged = {name: t for name, t in signature.items() if is_exchanged(t)}
@@ -124,9 +125,9 @@ class Memory:
             self.copies.append((source, target))
             return
         target = self.state_of[target]
-        if source == target or target in self.in_place:
+        if source == target or target in self.in_place and source not in self.given:
             return
-        if self._is_input(source):
+        if self._is_input(source) and target not in self.in_place:
             kept = self._kept_as(target) if target in self.exchanged else self.buffer(target)
             self.copies.append((source, kept))
             source = kept

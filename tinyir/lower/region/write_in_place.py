@@ -43,11 +43,16 @@ def written_in_place(
     """The states that are written in place, as many as can be, in the order of the signature. `needs` gives the
     clusters whose values each reads, `copied` the states that cannot be, with the reason."""
     made = Renewed(copied=dict(copied))
+    states = graph.program.model.states()
+    given = {t.name for t in graph.program.model.inputs} - states.keys()
     value_of = {output: value for value, outputs in graph.results.items() for output in outputs}
     shared = {*streams, *streams.values(), *(number for kernel in demanded if len(kernel) > 1 for number in kernel)}
-    for state, output in graph.program.model.states().items():
+    for state, output in states.items():
         value = value_of[output]
         if state in made.copied or value == state:
+            continue
+        if value in given:  # one copy, behind all that reads the old value
+            made.values[state] = value
             continue
         value = _in_own_shape(graph, value)
         if other := next((s for s, v in made.values.items() if v == value and v in graph.parts), ""):
@@ -132,7 +137,7 @@ def remarks_on_states(model: Model, program: Program, renewed: Renewed) -> list[
         tensor = model.output(output)
         place = tensor.span if tensor is not None else None
         if state in renewed.values:
-            name = alias_of[state]
+            name = alias_of.get(state, state)
             facts = {"state": state, "output": output, "region": writer_of[name].name, "name": name}
             said.append(Diag("R3406", output, {**facts, "amount": _amount(writer_of[name], name)}, place))
         elif state in renewed.copied:
