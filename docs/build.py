@@ -12,7 +12,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-GUIDES = ("tutorial", "languages", "extending", "editors/README", "design", "performance")
+GUIDES = (
+    "tutorial",
+    "messages",
+    "languages",
+    "extending",
+    "editors/README",
+    "design",
+    "performance",
+    "CONTRIBUTING",
+    "CHANGELOG",
+)
 CONFIGURATION = """\
 project = "tinyir"
 copyright = "the tinyir authors"

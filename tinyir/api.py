@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.model import Shapes
@@ -22,6 +22,9 @@ from .runtime.external import Array, GpuArray, Result, on_host
 from .runtime.saved import Saved, read_program, write_program
 from .runtime.states import States
 from .target.device import device_titled
+
+if TYPE_CHECKING:
+    from .view.page import View
 
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
 Source = str | os.PathLike[str] | Mapping[str, Any] | Module
@@ -107,6 +110,26 @@ class Compiled:
         )
         params = {**self._saved.params, **self._session.states}
         write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins, params=params, others=others))
+
+    def view(self) -> View:
+        """The program as a page: regions, memory, launches with the roofline, and its text. A notebook shows it;
+        `view().save(path)` keeps it."""
+        from .target.device import get_device
+        from .view.collect import Journey, collected
+        from .view.page import View, page_of
+
+        module = self._saved.module
+        arch = module.launches[0].arch if module.launches else "sm90"
+        card = get_device({"sm80": "a100", "sm90": "h100"}[arch])
+        return View(page_of(collected(Journey("", {"cu": self.text}, {"cu": module}), card, "en")))
+
+    def _repr_html_(self) -> str:
+        """The signature and the launches as a table, for notebooks."""
+        from .view.page import table_of_program
+
+        module = self._saved.module
+        launches = [(one.name, ", ".join(one.regions), f"{one.flops}", f"{one.bytes}") for one in module.launches]
+        return table_of_program(self._session.model.name, self.device, self.inputs, self.outputs, launches)
 
     def close(self) -> None:
         """Give the device's memory back."""

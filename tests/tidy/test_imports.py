@@ -31,7 +31,7 @@ ROOMS = {
         *("reference", "view", "lsp", "host", "cmd"),
     },
     "dynamo": {"kit", "ir", "front", "play", "runtime", "api", "dynamo"},
-    "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime"},
+    "api": {"kit", "target", "ir", "front", "lower", "analysis", "runtime", "view"},
     "__init__": {"api"},
     "__main__": {"cmd", "kit"},
 }

@@ -12,6 +12,8 @@ from tinyir.__main__ import COMMANDS
 from ..commands import ROOT, Done, run_in_shell, run_line
 
 TINY = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.tiny"
+# which read no text from stdin, or arrays before it
+NO_STDIN = ("tiny-explain", "tiny-run", "tiny-play", "tiny-view", "tiny-lsp")
 
 
 def call(line: str, text: bytes = b"") -> Done:
@@ -25,7 +27,7 @@ def test_help_and_version(command: str) -> None:
     assert run_line(f"{command} --no-such-option").code == 2
 
 
-@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("tiny-explain", "tiny-run", "tiny-play")])
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in NO_STDIN])
 @pytest.mark.parametrize("text, code", [(b"", "E0001"), (b" \n\n", "E0001"), (bytes(range(256)), "E0007")])
 def test_no_input_and_no_text(command: str, text: bytes, code: str) -> None:
     done = run_line(f"{command} --diag=json", text)

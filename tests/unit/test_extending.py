@@ -178,3 +178,50 @@ print("same")
 """,
     )
     assert told == "same\n"
+
+
+def test_an_op_is_a_row(house: Path) -> None:
+    """Read, played, and told by the reference in both languages."""
+    build(house, "An op")
+    script = """
+import json
+import numpy as np
+from tinyir import front
+from tinyir.play.tiny import play
+from tinyir.reference import PAGES, find
+tensors = {n: {"dtype": "fp32", "shape": ["N"]} for n in "XY"}
+sides = {"inputs": [{"tensor": "X"}], "outputs": [{"tensor": "Y"}]}
+node = {"op": "Elementwise", "fn": "tanhshrink", "name": "y", "inputs": ["X"], "outputs": ["Y"]}
+module = front.read(json.dumps({"signature": sides, "tensors": tensors, "graph": [node]}))
+x = np.linspace(-3, 3, 16, dtype=np.float32)
+np.testing.assert_allclose(play(module, {"X": x})["Y"], x - np.tanh(x), rtol=1e-6, atol=1e-6)
+print([v.op for v in module.values], *(find(PAGES, "tanhshrink", lang)[0][1].title for lang in ("en", "ja")))
+"""
+    assert run(house, script) == "['TANH', 'SUB'] tanhshrink tanhshrink\n"
+
+
+def test_a_pass_is_a_file_and_a_line(house: Path) -> None:
+    """What its docstring shows is what it does, and tiny-opt knows it."""
+    build(house, "A pass")
+    script = """
+import sys
+from tinyir.cmd.tiny_opt import main
+from tinyir.ir import tiny
+from tinyir.lower.tiny import PASS_OF, transition_of
+
+HEAD = "tinyir 1.0 tiny\\n\\nmodel m\\n"
+
+def module_of(part):
+    lines = [line.strip() for line in part.splitlines()]
+    inputs = "".join(f"  {line}\\n" for line in lines if line.startswith("in "))
+    values = "".join(f"  {line}\\n" for line in lines if line.startswith("%"))
+    return tiny.parse(HEAD + inputs + "  out y_ : fp32[N]\\nshapes s {N=4}\\n\\n" + values + "\\noutputs: y_=%y\\n")
+
+rewrite = PASS_OF["drop_double_negation"]
+before, after = map(module_of, sys.modules[rewrite.__module__].__doc__.split("->"))
+assert rewrite(before) == after
+print(transition_of(rewrite), flush=True)
+sys.exit(main(["--passes"]))
+"""
+    told = run(house, script)
+    assert told.startswith("The negative of a negative is the value itself.\n") and "drop_double_negation" in told

@@ -178,3 +178,16 @@ def test_a_browser_opens_the_page_of_a_network(model: Any, name: str, tmp_path: 
     assert f'"{name}"' in said["hits"]["model"][0]
     assert said["tabs"] == ["graph", "regions", "memory", "plan", "texts", "passes"]
     assert said["picked"] and isinstance(said["isDark"], bool)
+
+
+def test_a_notebook_shows_a_program(tmp_path: Path) -> None:
+    import tinyir
+
+    with tinyir.compile((ROOT / "samples" / "mlp" / "mlp.json").read_text(encoding="utf-8"), device="cpu") as program:
+        table = program._repr_html_()
+        assert "<code>X</code>" in table and "fp16[M, 768]" in table and "<td>down</td>" in table
+        page = program.view()
+        page.save(tmp_path / "view.html")
+    data = data_of((tmp_path / "view.html").read_text(encoding="utf-8"))
+    assert [one["name"] for one in data["launches"]] == ["up", "down"] and data["memory"]["buffers"][0]["name"] == "H"
+    assert page._repr_html_().startswith("<iframe srcdoc=") and "<script>" not in page._repr_html_()

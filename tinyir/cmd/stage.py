@@ -80,10 +80,12 @@ def read_module(session: Session, stage: str) -> Any:
 def must_be(text: str, stage: str) -> None:
     """Raise Refused (E0004) when the text is of another stage; its facts say what to put in the pipe."""
     given = stage_of(text)
+    if given is None and text.lstrip()[:1] == "{":
+        given = "json"  # a model, which the first filter reads
     if given is None or given == stage:
         return
-    missing = filters_between(given, stage)
-    if given not in STAGES:
+    missing = filters_between(given, stage) if given != "json" else ["tiny-front", *filters_between("tiny", stage)]
+    if given not in (*STAGES, "json"):
         hint = Phrase("there is no such stage; there are {stages}", stages=", ".join(STAGES))
     else:
         hint = (

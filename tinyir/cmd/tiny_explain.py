@@ -58,15 +58,16 @@ def _topics() -> Iterable[str]:
 
 
 def _entries(topic: str, lang: str) -> list[str]:
-    """The page of a diagnostic, else the entries of the reference. Raises Refused (E0010)."""
+    """The entries of the reference and the page of a diagnostic that are called so. Raises Refused (E0010)."""
     from ..reference import find
     from ..reference.diagnostics import code_of, explanation
     from .pages import PAGES
 
     code = code_of(topic)
-    if code is not None:
-        return [explanation(code, lang)]
-    found = [f"# {page.titles[lang]}\n\n{section.text}" for page, section in find(PAGES, topic, lang)]
+    page = [explanation(code, lang)] if code is not None else []
+    if topic.upper() == code:
+        return page
+    found = [f"# {page.titles[lang]}\n\n{section.text}" for page, section in find(PAGES, topic, lang)] + page
     if not found:
         close = nearest(topic, list(_topics()))
         raise refuse("E0010", at=topic, given=topic, near=", ".join(close) or Phrase("none like it"))

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session, parser_of, run, tell, write_whole
+from ..kit.diag import refuse
+from ..kit.phrase import why_of
 from ..kit.records import dataclass
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
@@ -67,6 +69,13 @@ def parser() -> argparse.ArgumentParser:
         "and lifetime",
     )
     made.add_argument(
+        "--extract",
+        metavar="LAUNCH",
+        help="instead of a run write one launch alone to the folder of -o: its text, its arrays, a command that "
+        "repeats it",
+    )
+    made.add_argument("-o", dest="folder", metavar="DIR", help="with --extract: the folder (default: LAUNCH)")
+    made.add_argument(
         "--timeline",
         metavar="FILE",
         help="write a run to FILE as a Chrome trace: launches, copies and waits on the GPU",
@@ -100,6 +109,9 @@ def _body(session: Session) -> None:
     from ..runtime.run import run as run_on
 
     arrays, sizes = arrays_for(module.region.model, args, module.region)
+    if args.extract:
+        session.write(_extracted(session, module, arrays, sizes))
+        return
     outputs, report = run_on(
         session.text,
         arrays,
@@ -151,6 +163,28 @@ def _log(path: Path, module: Any, report: Report) -> None:
     from ..tune.store import append_log
 
     append_log(path, rows_of(module, report, find_compiler().name))
+
+
+def _extracted(session: Session, module: Any, arrays: dict[str, Any], sizes: dict[str, int]) -> str:
+    """Write a launch alone; what was written. Raises Refused (E0009, E1746, E17xx)."""
+    from ..ir import manifest
+    from ..runtime.arrays import write_arrays
+    from ..runtime.extract import arrays_of, extracted
+
+    args = session.args
+    case = extracted(module, args.extract)
+    session.must_hold(manifest.check(case))
+    given = session.timed("play", lambda: arrays_of(module, case, arrays, sizes))
+    folder = Path(args.folder or args.extract)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise refuse("E0009", at=str(folder), file=str(folder), reason=why_of(fault)) from None
+    line = "tiny-run launch.cu --inputs inputs.npz --check"
+    write_whole(folder / "launch.cu", manifest.show(case).encode("utf-8"))
+    write_arrays(str(folder / "inputs.npz"), given)
+    write_whole(folder / "run.sh", f'#!/bin/sh\ncd "$(dirname "$0")" && {line} "$@"\n'.encode())
+    return f"{folder}: launch.cu, inputs.npz, run.sh: {line}\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,9 @@ class _Reader(SignatureReader):
         self.only(root, TOP, Phrase("the model"))
         stated = root.get("name")
         name = (self.expect(stated, str, "name") if stated is not None else "") or name
-        signature = root.get("signature") or Node({}, root.start, root.start + 1)
+        signature = root.get("signature") or self.meant(root, "signature") or Node({}, root.start, root.start + 1)
         sections = {
-            k: self.expect(root.get(k), kind, k, root, k)
+            k: self.expect(root.get(k) or self.meant(root, k), kind, k, root, k)
             for k, kind in (("signature", dict), ("tensors", dict), ("graph", list))
         }
         for tensor, member in sections["tensors"].items():
@@ -90,6 +90,12 @@ class _Reader(SignatureReader):
         if not_needed := list(self.not_needed(module)):
             raise Refused(not_needed)
         return module
+
+    @staticmethod
+    def meant(root: Node, key: str) -> Node | None:
+        """What is under a misspelt key that means this one: that it is misspelt has been said."""
+        unknown = [other for other in root.value if other not in TOP]
+        return next((root.get(other) for other in unknown if key in nearest(other, TOP)[:1]), None)
 
     # --- the graph
 

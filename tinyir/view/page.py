@@ -6,9 +6,15 @@ from __future__ import annotations
 import base64
 import html
 import json
+import os
 import zlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+from ..kit.diag import refuse
+from ..kit.phrase import why_of
+from ..kit.records import dataclass
 
 PAGE = Path(__file__).resolve().parent / "assets"
 
@@ -32,8 +38,47 @@ def page_of(data: dict[str, Any]) -> str:
     return page
 
 
+@dataclass(frozen=True, slots=True)
+class View:
+    """A page, which a notebook shows in a frame."""
+
+    html: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file. Raises Refused (E0009)."""
+        try:
+            Path(path).write_text(self.html, encoding="utf-8")
+        except OSError as fault:
+            raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
+
+    def _repr_html_(self) -> str:
+        frame = html.escape(self.html, quote=True)
+        return f'<iframe srcdoc="{frame}" style="width:100%;height:640px;border:1px solid #ccc"></iframe>'
+
+
+def table_of_program(
+    name: str,
+    device: str,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    launches: Iterable[tuple[str, str, str, str]],
+) -> str:
+    """What a notebook shows of a program: its signature, and its launches with their regions, operations and bytes."""
+    sides = "".join(
+        f"<tr><td>{side}</td><td><code>{html.escape(tensor)}</code></td><td><code>{html.escape(type_)}</code></td></tr>"
+        for side, tensors in (("in", inputs), ("out", outputs))
+        for tensor, type_ in tensors.items()
+    )
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in launches)
+    head = "".join(f"<th>{word}</th>" for word in ("launch", "regions", "operations", "bytes"))
+    return (
+        f"<b><code>{html.escape(name)}</code></b> on {html.escape(device)}<table>{sides}</table>"
+        f"<details><summary>launches</summary><table><tr>{head}</tr>{rows}</table></details>"
+    )
+
+
 def _file(name: str) -> str:
     return (PAGE / name).read_text(encoding="utf-8")
 
 
-__all__ = ["page_of"]
+__all__ = ["View", "page_of", "table_of_program"]
