@@ -82,6 +82,14 @@ def test_the_schema_takes_the_samples(model: Path) -> None:
     assert list(faults_of(json.loads(model.read_text(encoding="utf-8")), SCHEMA, SCHEMA)) == []
 
 
+def test_a_function_may_be_named_among_the_attributes() -> None:
+    node = {"op": "Elementwise", "inputs": ["X"], "outputs": ["Y"], "attrs": {"fn": "relu"}}
+    tensors = {n: {"dtype": "fp32", "shape": [4]} for n in "XY"}
+    sides = {"inputs": [{"tensor": "X"}], "outputs": [{"tensor": "Y"}]}
+    model = {"signature": sides, "tensors": tensors, "graph": [node]}
+    assert list(faults_of(model, SCHEMA, SCHEMA)) == [] and front.read(json.dumps(model)).values
+
+
 @pytest.mark.parametrize("change", [
     {"op": "MatMull"},
     {"op": "MatMul", "attrs": {"acc_dtyp": "fp32"}},

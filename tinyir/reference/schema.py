@@ -128,11 +128,12 @@ def _row(op: FrontOp, named: dict[str, Any], name: str) -> dict[str, Any]:
     count = {"minItems": op.inputs[0], **({"maxItems": op.inputs[1]} if op.inputs[1] < MANY else {})}
     results = {"minItems": op.outputs[0], **({"maxItems": op.outputs[1]} if op.outputs[1] < MANY else {})}
     operand = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
-    must = [a.name for a in op.attrs if a.default is REQUIRED]
-    inner = {"type": ["object", "null"], "additionalProperties": False, "properties": attrs}
+    word = {k: v for k, v in named.items() if k == "fn"}  # which may be among the attributes as well
+    must = [*word, *(a.name for a in op.attrs if a.default is REQUIRED)]
+    inner = {"type": ["object", "null"], "additionalProperties": False, "properties": word | attrs}
     found: dict[str, Any] = {
         "description": meaning(op, name, "en"),
-        "required": list(named),
+        "required": ["op"],
         "additionalProperties": False,
         "properties": {
             **attrs,
@@ -146,7 +147,8 @@ def _row(op: FrontOp, named: dict[str, Any], name: str) -> dict[str, Any]:
     if must:
         inside = [{"required": ["attrs"], "properties": {"attrs": {"type": "object", "required": [m]}}} for m in must]
         found["allOf"] = [
-            {"anyOf": [one, *([] if m in KEYS["op"] else [{"required": [m]}])]} for one, m in zip(inside, must)
+            {"anyOf": [one, *([] if m in KEYS["op"] and m not in word else [{"required": [m]}])]}
+            for one, m in zip(inside, must)
         ]
     return found
 
