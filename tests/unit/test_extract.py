@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -18,7 +19,7 @@ from tinyir.runtime.extract import arrays_of, extracted
 from tinyir.runtime.run import run
 from tinyir.sim.host import COMPILERS
 
-from ..commands import ROOT, run_in_shell
+from ..commands import ROOT, run_in_shell, run_line
 
 SAMPLES = sorted((ROOT / "samples").glob("*/*.cu"))
 FEW = {"M": 40, "N": 24, "K": 16, "B": 1, "H": 2, "S": 40, "D": 64, "L": 40, "T": 24}
@@ -74,3 +75,32 @@ def test_the_folder_repeats_the_run(tmp_path: Path) -> None:
     assert set(np.load(folder / "inputs.npz")) == {"H", "W2", "b2"}
     again = run_in_shell(f"sh {folder}/run.sh --device=cpu")
     assert again.code == 0 and re.match(r"Y +float16\[8, 768\]", again.out.decode())
+
+
+def test_a_launch_that_writes_a_state_is_given_what_it_was_by_then() -> None:
+    """The old value is an input of the case, and the new one its output."""
+    graph = [
+        {"op": "Reduce", "name": "sum", "inputs": ["X"], "outputs": ["s1"], "attrs": {"op": "sum", "axes": [1]}},
+        {"op": "Elementwise", "fn": "add", "name": "next", "inputs": ["state", "s1"], "outputs": ["new"]},
+        {"op": "MatMul", "name": "mm", "inputs": ["X", "W"], "outputs": ["Y"]},
+    ]
+    tensors = {
+        "X": {"dtype": "fp32", "shape": [8, 16]},
+        "W": {"dtype": "fp32", "shape": [16, 4]},
+        "state": {"dtype": "fp32", "shape": [8]},
+        "new": {"dtype": "fp32", "shape": [8]},
+        "Y": {"dtype": "fp32", "shape": [8, 4]},
+    }
+    inputs = [{"tensor": "X"}, {"tensor": "W"}, {"tensor": "state", "role": "state", "mutability": "mutable"}]
+    sides = {"inputs": inputs, "outputs": [{"tensor": "new", "updates": "state"}, {"tensor": "Y"}]}
+    text = json.dumps({"signature": sides, "tensors": tensors, "graph": graph})
+    done = run_line("tinyc", text.encode())
+    assert done.code == 0, done.err.decode()
+    module = manifest.parse(done.out.decode())
+    arrays = random_arrays(module.region.model, {}, 7)
+    whole = play(module.region, arrays)
+    for launch in module.launches:
+        case = manifest.parse(manifest.show(extracted(module, launch.name)))
+        assert [d for d in manifest.check(case) if d.is_error] == []
+        for name, array in play(case.region, arrays_of(module, case, arrays, {})).items():
+            np.testing.assert_array_equal(array, whole[name])

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..ir import manifest
+from ..ir.in_place import owner_of
 from ..ir.model import Model, Tensor
 from ..ir.region import Module as RegionModule
 from ..ir.region import Program, Region
-from ..ir.verify_region import owner_of
 from ..kit.diag import refuse
 from ..kit.records import replace
+from ..play.arrays import bind_symbols, sizes_of
 from ..play.region import play
 
 
@@ -45,20 +46,21 @@ def _program(module: manifest.Module, regions: tuple[Region, ...], launches: lis
 
     def settled(name: str) -> str | None:
         """The tensor of the signature that a region's tensor is, or None where it stays a buffer."""
-        owner = owner_of(whole.program, name)
-        while name != owner:
+        while (buffer := whole.program.buffer(name)) is not None and buffer.attr("alias") is not None:
+            kept[name] = buffer
+            name = str(buffer.attr("alias"))
+        if name in inside or buffer is not None and buffer.attr("value") is not None:
             kept[name] = types[name]
-            name = str(types[name].attr("alias"))
-        buffer = whole.program.buffer(owner)
-        if owner in inside or buffer is not None and buffer.attr("value") is not None:
-            kept[owner] = types[owner]
             return None
-        return owner
+        return name
 
+    model = whole.model
+    states = model.states()
     written = dict.fromkeys(s for r in regions for t in r.outputs if (s := settled(t.name)) is not None)
     read = dict.fromkeys(s for r in regions for t in r.inputs if (s := settled(t.name)) is not None)
-    given = [n for n in read if n not in written or whole.model.input(n) is not None]
-    model = whole.model
+    old = {model.memory_of(n) for n in written if n in states or model.memory_of(n) != n}  # states that are written
+    written = dict.fromkeys(states.get(n, n) for n in written)
+    given = dict.fromkeys([*(n for n in read if n not in written or model.input(n) is not None), *sorted(old)])
     inputs = [model.input(n) or Tensor(n, types[n].type) for n in given]
     outputs = [model.output(n) or Tensor(n, types[n].type) for n in written]
     inputs += _sized(model, Model(model.name, tuple(inputs), tuple(outputs)), launches)
@@ -93,17 +95,23 @@ def _sized(whole: Model, own: Model, launches: list[manifest.Launch]) -> list[Te
 def arrays_of(
     module: manifest.Module, case: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """What the launch of a case is given in a run of the whole program on `arrays`, by playback on the CPU."""
-    wanted = {t.name for t in case.region.model.inputs}
+    """What the launch of a case is given in a run of the whole program on `arrays`: the regions before it are played on
+    the CPU."""
+    sizes = bind_symbols(module.region.model, arrays, sizes)
+    whole, first = module.region, case.region.program.regions[0].name
+    before = next(at for at, region in enumerate(whole.program.regions) if region.name == first)
+    wanted = {t.name: t for t in case.region.model.inputs}
     found = {name: np.asarray(array) for name, array in arrays.items() if name in wanted}
-    if wanted - set(found):
 
-        def keep(name: str, array: np.ndarray) -> None:
-            if name in wanted and name not in arrays:
-                found[name] = np.array(array)
+    def keep(name: str, array: np.ndarray) -> None:
+        owner = owner_of(whole, name)
+        if owner in wanted:
+            found[owner] = np.array(array).reshape(sizes_of(wanted[owner].type.shape, sizes))
 
-        play(module.region, arrays, sizes, keep)
-    return {t.name: found[t.name] for t in case.region.model.inputs}
+    regions = whole.program.regions[:before]
+    if {owner_of(whole, t.name) for r in regions for t in r.outputs} & set(wanted):
+        play(RegionModule(whole.model, replace(whole.program, regions=regions)), arrays, sizes, keep)
+    return {name: found[name] for name in wanted}
 
 
 __all__ = ["arrays_of", "extracted"]
