@@ -28,7 +28,11 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("tiny-front", "--to-coreir"),
         ("tiny-front", "--fix"),
     ),
-    **{stage: ((name,), (name,), ("tiny-check",), ("tiny-opt",)) for stage, name in FILTER_OF.items() if stage != "cu"},
+    **{
+        stage: ((name,), (name,), ("tiny-check",), ("tiny-opt",), ("tiny-dot",))
+        for stage, name in FILTER_OF.items()
+        if stage != "cu"
+    },
     "cu": (
         ("tiny-check",),
         ("tiny-opt",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -15,8 +16,8 @@ from typing import Any
 import pytest
 
 from tinyir.ir.pipeline import STAGES
-from tinyir.lsp.names import definition_of, places_of
-from tinyir.lsp.texts import Text
+from tinyir.lsp.names import definition_of, facts_of, places_of
+from tinyir.lsp.texts import Text, faults_of, formatted
 
 from ..commands import ROOT
 
@@ -204,3 +205,18 @@ def test_places_are_those_of_whole_names() -> None:
     assert [(p.line, p.start) for p in places_of(text, "a.b")] == [(2, 12), (3, 3)]
     place = definition_of(text, "a.b")
     assert place is not None and place.line == 3
+
+
+@pytest.mark.parametrize("stage", NAMES)
+def test_no_text_is_too_odd(stage: str) -> None:
+    """A text in the middle of being typed gets diagnostics, never an exception."""
+    text = (SAMPLE / f"gemm_bias_relu.{stage}").read_text(encoding="utf-8")
+    draw = random.Random(stage)
+    for _ in range(12):
+        at = draw.randrange(len(text))
+        odd = draw.choice((text[:at], text[:at] + text[at + draw.randrange(30) :], text[:at] + '"{%[' + text[at:]))
+        one = Text("", odd)
+        assert all(d.span is None or d.span.start <= len(odd) + 1 for d in faults_of(one, False))
+        formatted(one)
+        facts_of([one], "gemm")
+        assert all(odd.split("\n")[p.line][p.start : p.end] == "gemm" for p in places_of(one, "gemm"))
