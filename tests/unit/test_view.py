@@ -191,3 +191,12 @@ def test_a_notebook_shows_a_program(tmp_path: Path) -> None:
     data = data_of((tmp_path / "view.html").read_text(encoding="utf-8"))
     assert [one["name"] for one in data["launches"]] == ["up", "down"] and data["memory"]["buffers"][0]["name"] == "H"
     assert page._repr_html_().startswith("<iframe srcdoc=") and "<script>" not in page._repr_html_()
+
+
+def test_passes_are_shown_before_and_after() -> None:
+    """Those of the canonical form, and the rewrites of regions; what they do not change is left out."""
+    data = json.loads(run_line("tiny-view --json samples/attention_causal/attention_causal.json").out)
+    found = {one["name"]: one for one in data["passes"]}
+    assert {"compose_movement (tiny-opt --canonical)", "share_values: region attention"} <= set(found)
+    assert all(one["before"] != one["after"] for one in data["passes"])
+    assert found["share_values: region attention"]["after"].startswith("region attention\n")

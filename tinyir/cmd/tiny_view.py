@@ -63,7 +63,7 @@ def _body(session: Session) -> None:
     measured = _measured(args.measured) if args.measured else {}
     texts = {stage: session.timed("show", lambda: language_of(stage).show(m)) for stage, m in modules.items()}  # noqa: B023
     verdicts = session.timed("verdicts", lambda: _verdicts(modules))
-    passes = session.timed("passes", lambda: list(_passes(modules.get("tiny"))))
+    passes = session.timed("passes", lambda: [*_passes(modules.get("tiny")), *_rewrites(modules.get("poly"))])
     card = get_device(args.device or {"sm80": "a100", "sm90": "h100"}[args.arch])
     data = session.timed(
         "view", lambda: collected(Journey(source, texts, modules, verdicts, passes, measured), card, args.lang)
@@ -119,8 +119,19 @@ def _passes(module: Any) -> Any:
         module = rewrite(module)
         after = tiny.show(module)
         if after != before:
-            yield rewrite.__name__, before, after
+            yield f"{rewrite.__name__} (tiny-opt --canonical)", before, after
         before = after
+
+
+def _rewrites(module: Any) -> Any:
+    """Each region before and after a rewrite of the region stage that changes it."""
+    if module is None:
+        return
+    from ..ir.region import show_region
+    from ..lower import lowering_of
+
+    for name, before, after in lowering_of("region").steps(module):
+        yield f"{name}: region {after.name}", show_region(before), show_region(after)
 
 
 def _measured(file: str) -> dict[str, float]:

@@ -4,7 +4,7 @@ and 7)."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
@@ -179,11 +179,26 @@ def verdicts(module: poly.Module, is_distributed: bool = False, must_fuse: tuple
     said = remarks_on(made.found, made.merged, module)
     program, renewed = made.assembled()
     said += remarks_on_states(module.index.tiny.model, program, renewed)
+    for name, before, after in _rewritten(program, is_distributed):
+        said += rewrites_on(name, before, after)
+    return said
+
+
+def steps(
+    module: poly.Module, is_distributed: bool = False, must_fuse: tuple[MustFuse, ...] = ()
+) -> Iterator[tuple[str, region.Region, region.Region]]:
+    """Each rewrite of a region that changes it: its name, and the region before and after."""
+    made, _ = _settled(module, is_distributed, must_fuse)
+    for name, before, after in _rewritten(made.program(), is_distributed):
+        if after != before:
+            yield name, before, after
+
+
+def _rewritten(program: region.Program, is_distributed: bool) -> Iterator[tuple[str, region.Region, region.Region]]:
     for one in program.regions:
         for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
             before, one = one, rewrite(one)
-            said += rewrites_on(name, before, one)
-    return said
+            yield name, before, one
 
 
 def cut(
