@@ -167,3 +167,15 @@ def test_a_name_of_several_kinds_gives_each() -> None:
 def test_counts_are_told_in_words() -> None:
     assert MANY == ELEMENTWISE["add"].inputs[1]
     assert "Operands: 1 or more" in run_line("tiny-explain add").out.decode()
+
+
+def test_what_is_said_to_be_refused_of_onnx_is_not_read() -> None:
+    """By its own name, or as a function of the standard."""
+    import onnx
+
+    from tinyir.reference.coverage import onnx_ops
+    from tinyir.reference.page import words
+
+    refused = set(words("coverage")["refused"])
+    assert refused & {op for ops in onnx_ops().values() for op in ops} == set()
+    assert refused <= {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}

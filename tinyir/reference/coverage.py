@@ -32,11 +32,12 @@ def sections(lang: str) -> Iterator[Section]:
     kinds = said["kinds"]
     for name, found in (("onnx", onnx_ops()), ("aten", aten_ops())):
         rows = [(kinds[kind][lang], ", ".join(f"`{op}`" for op in sorted(ops))) for kind, ops in found.items()]
+        refused = ", ".join(f"`{op}`" for op in said["refused"])
+        also = f"{said['not_read'][lang]}: {refused}" if name == "onnx" else ""
+        count = said[name][lang].format(count=sum(map(len, found.values())))
         yield Section(
             _TITLES[name][lang],
-            block(
-                said[name][lang].format(count=sum(map(len, found.values()))), table([heads["file"], heads["ops"]], rows)
-            ),
+            block(count, table([heads["file"], heads["ops"]], rows), also),
             (name, *(f"{name}.{op}" for ops in found.values() for op in ops)),
             2,
         )

@@ -7,6 +7,8 @@ the events time it alone.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..kit.records import dataclass
@@ -39,15 +41,10 @@ def profile(program: Program) -> tuple[LaunchTime, ...]:
     driver = driver_module()
     device, launches = program.device, program.launches
     events = [[driver.Event() for _ in range(len(launches) + 1)] for _ in range(WARM_ROUNDS + ROUNDS)]
-    size = int(HOST_SECONDS * (len(launches) + 1) * WRITE_BYTES_PER_SECOND)
-    written = driver.mem_alloc(min(size, device.l2_bytes * 4))
-    try:
-        with device.refusing(", ".join(dict.fromkeys(b.kernel for b in launches))):
-            for marks in events:
-                _run_once(driver, program, marks, written, min(size, device.l2_bytes * 4), size)
-                device.stream.synchronize()
-    finally:
-        written.free()
+    with head_start(program) as queue, device.refusing(", ".join(dict.fromkeys(b.kernel for b in launches))):
+        for marks in events:
+            queue(marks)
+            device.stream.synchronize()
     taken = [[end.time_since(start) / 1e3 for start, end in zip(marks, marks[1:])] for marks in events[WARM_ROUNDS:]]
     medians = [sorted(column)[len(column) // 2] for column in zip(*taken)]
     return tuple(
@@ -56,14 +53,27 @@ def profile(program: Program) -> tuple[LaunchTime, ...]:
     )
 
 
-def _run_once(driver: Any, program: Program, marks: list[Any], written: Any, piece: int, size: int) -> None:
-    stream = program.device.stream
-    for _ in range(0, size, piece):
-        driver.memset_d8_async(written, 0, piece, stream)
-    marks[0].record(stream)
-    for mark, b in zip(marks[1:], program.launches):
-        program.device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
-        mark.record(stream)
+@contextlib.contextmanager
+def head_start(program: Program) -> Iterator[Callable[[list[Any]], None]]:
+    """What queues a run, a mark before its first launch and after each, behind a write of memory that lasts until the
+    host has queued all."""
+    driver, device = driver_module(), program.device
+    size = int(HOST_SECONDS * (len(program.launches) + 1) * WRITE_BYTES_PER_SECOND)
+    piece = min(size, device.l2_bytes * 4)
+    written = driver.mem_alloc(piece)
+
+    def queue(marks: list[Any]) -> None:
+        for _ in range(0, size, piece):
+            driver.memset_d8_async(written, 0, piece, device.stream)
+        marks[0].record(device.stream)
+        for mark, b in zip(marks[1:], program.launches):
+            device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
+            mark.record(device.stream)
+
+    try:
+        yield queue
+    finally:
+        written.free()
 
 
 def table_of(times: tuple[LaunchTime, ...], peak_tflops: float | None = None, peak_gbs: float | None = None) -> str:
