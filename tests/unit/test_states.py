@@ -436,6 +436,14 @@ def test_the_kernels_write_rows_of_a_cache(text: str) -> None:
             np.testing.assert_allclose(found["sim"][name], array, rtol=1e-6, err_msg=name)
 
 
+@needs_host_compiler
+def test_a_scatter_onto_a_state_without_elements() -> None:
+    text = PUT.replace("[2, L, 4]", "[2, 0, 4]").replace("[2, L]", "[2, 0]").replace("L=64, ", "")
+    arrays = numbers_for(text, S=2)
+    for _, outputs in Stages(text).outputs(arrays, True):
+        assert outputs["cache"].shape == (2, 0, 4)
+
+
 def beside(text: str, signature: str, outputs: str, body: str = "") -> str:
     """A program with one more output, or state."""
     new = "present=%new" if "present" in text else "cache=%new"

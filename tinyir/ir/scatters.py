@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from .body import Axis, Body, Read, Ref, Scatter, walk
-from .expr import ONE
+from .expr import ONE, ZERO
 from .plan.words import UNORDERED
 from .region import Region
 from .traits import bodies_of
@@ -50,6 +50,8 @@ def put_in_place(region: Region) -> Scatter | str:
         return Phrase("has work after its scatter")
     if scatter.op != "update":
         return Phrase("folds its updates")
+    if any(a.size == ZERO for a in region.iters):
+        return Phrase("has no elements")
     memory = {t.name: t.attr("alias") or t.name for t in (*region.inputs, *region.outputs)}
     base = scatter.base
     is_own = isinstance(base, Read) and base.index == item.index and memory[base.tensor] == memory[item.output]
