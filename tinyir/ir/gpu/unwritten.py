@@ -1,4 +1,5 @@
-"""Tensors that no statement writes: a result of a launch, or a workspace that one of its kernels reads.
+"""Tensors that no statement writes: a result of a launch, or a workspace that one of its kernels reads. One without
+elements has nothing to be written.
 
 That every element is written once, and by one thread, `writes` counts for the stores that there are.
 """
@@ -10,6 +11,7 @@ from typing import Any
 
 from ...kit.diag import Diag
 from ..body import Read
+from ..expr import ZERO
 from . import nodes
 from .across import LookBack, Publish, Ticket
 from .nodes import Kernel
@@ -26,7 +28,9 @@ def check_unwritten(module: Any) -> Iterator[Diag]:
             continue
         launch = [k for k in module.kernels if k is kernel or k.serves == kernel.name]
         written = {name for k in launch for name in written_in(k)}
-        results = {item.output for region in map(program.region, kernel.regions) for item in region.yields}
+        regions = [program.region(name) for name in kernel.regions]
+        has_none = {t.name for region in regions for t in region.outputs if ZERO in t.type.shape}
+        results = {item.output for region in regions for item in region.yields} - has_none
         results &= {t.name for t in module.plans.program.model.outputs} | {
             t.name for region in program.regions if region.name not in kernel.regions for t in region.inputs
         }  # others stay in the kernel
