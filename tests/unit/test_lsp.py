@@ -220,3 +220,18 @@ def test_no_text_is_too_odd(stage: str) -> None:
         formatted(one)
         facts_of([one], "gemm")
         assert all(odd.split("\n")[p.line][p.start : p.end] == "gemm" for p in places_of(one, "gemm"))
+
+
+def test_names_with_other_characters_are_found_in_their_quotes() -> None:
+    lines = [
+        '  %"/net/a:0" = NEG(x)  : fp32[N]',
+        '  %b = ABS(%"/net/a:0") : fp32[N]',
+        '  %"/net/a:0.c" = NEG(x) : fp32[N]',
+    ]
+    text = Text("", "\n".join(["tinyir 1.0 tiny", *lines]))
+    assert [(p.line, p.start, p.end) for p in places_of(text, "/net/a:0")] == [(1, 4, 12), (2, 13, 21)]
+    place = definition_of(text, "/net/a:0")
+    assert place is not None and (place.line, place.start) == (1, 4)
+    model = Text("m.json", '{"graph": [{"op": "Relu", "name": "/net/a:0", "inputs": ["X"]}]}')
+    place = definition_of(model, "/net/a:0")
+    assert place is not None and model.content[place.start : place.end] == "/net/a:0"

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from ..kit.records import dataclass
 from .texts import MODEL, Text
 
-WORD = re.compile(r"%?[A-Za-z_]\w*(?:\.\w+)*")
+WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|%?[A-Za-z_]\w*(?:\.\w+)*')  # a name with other characters is quoted
 # what comes before the name where a line of a stage's text defines it
 _DEFINES = (
     r"[ \t/]*%?{name}[ \t]*=(?!=)",
     r"[ \t/]*%{name}[ \t]+\[",
     r"[ \t/]*(?:in|out|buffer|workspace|shared|reg|mbarrier)[ \t]+{name}[ \t]*[:\w]",
-    r"[ \t/]*(?:tensor_map|let|least|most|choose|pick|cursor|ticket|for)[ \t]+{name}\b",
-    r"[ \t/]*(?:region|block|plan|kernel|launch|program)[ \t]+{name}\b",
+    r"[ \t/]*(?:tensor_map|let|least|most|choose|pick|cursor|ticket|for)[ \t]+{name}(?![\w.])",
+    r"[ \t/]*(?:region|block|plan|kernel|launch|program)[ \t]+{name}(?![\w.])",
     r"from[ \t]+{name}[ \t]*:",
 )
 _IN_MODEL = (
@@ -37,8 +37,9 @@ class Place:
 
 
 def plain(word: str) -> str:
-    """A word without the sign of a value."""
-    return word.removeprefix("%")
+    """A word without the sign of a value and without quotes."""
+    word = word.removeprefix("%")
+    return word[1:-1] if word.startswith('"') else word
 
 
 def places_of(text: Text, name: str) -> Iterator[Place]:
@@ -47,7 +48,8 @@ def places_of(text: Text, name: str) -> Iterator[Place]:
     for number, line in enumerate(text.lines):
         for found in WORD.finditer(line):
             if plain(found[0]) in spelt:
-                yield Place(text, number, found.end() - len(plain(found[0])), found.end())
+                start = found.start() + found[0].index(plain(found[0]))
+                yield Place(text, number, start, start + len(plain(found[0])))
 
 
 def definition_of(text: Text, name: str) -> Place | None:
@@ -58,7 +60,7 @@ def definition_of(text: Text, name: str) -> Place | None:
             if entry.match(line):
                 return Place(text, number, 0, len(name))
     for form in _IN_MODEL if text.stage == MODEL else _DEFINES:
-        pattern = re.compile(form.format(name=re.escape(name)))
+        pattern = re.compile(form.format(name=re.escape(name) if text.stage == MODEL else f'"?{re.escape(name)}"?'))
         for number, line in enumerate(text.lines):
             found = pattern.search(line) if text.stage == MODEL else pattern.match(line)
             if found:
@@ -94,7 +96,7 @@ def facts_of(texts: list[Text], name: str) -> list[str]:
 
 def _entry(text: Text, name: str) -> list[str]:
     """The entry of the book: axes, `reads` and `from`."""
-    head = re.compile(rf"[ \t]*%{re.escape(name)}[ \t]+\[")
+    head = re.compile(rf'[ \t]*%"?{re.escape(name)}"?[ \t]+\[')
     for number, line in enumerate(text.lines):
         if head.match(line):
             following = text.lines[number + 1 : number + 3]

@@ -1,7 +1,8 @@
 "use strict";
 // Names: where each is in each text. A value keeps its name from the model to CUDA, where dots become underscores.
-const WORD = /[%A-Za-z_][\w.]*/g;
-const keyOf = (word) => word.replace(/^%/, "").replace(/[^\w]/g, "_");
+// A name with other characters is quoted; in JSON every name is.
+const WORD = /%?"(?:[^"\\\n]|\\.)*"|[%A-Za-z_][\w.]*/g;
+const keyOf = (word) => word.replace(/^%?"?/, "").replace(/"$/, "").replace(/[^\w]/g, "_");
 
 class Names {
   constructor(data) {
