@@ -54,7 +54,7 @@
 //   launch conv.W as conv_W once : sm90 grid [288] block [128]
 //     tensors [W, conv.W]  symbols []
 //     flops 0  bytes 147456
-//   launch conv : sm90 grid [132] block [256] smem 204880 B early
+//   launch conv : sm90 grid [132] block [256] smem 222288 B early
 //     tensors [Y]  maps [a.map, b.map]  symbols [N]
 //     assume 3136*N < 2147418112
 //     assume 12*N + floor((N + 3)/4) < 2147418112
@@ -70,6 +70,7 @@ __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
 __device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
 __device__ void fence_mbarrier_init();
+__device__ void warpgroup_barrier(int number);
 __device__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z);
 __device__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b);
 __device__ void prefetch_map(const tensor_map *map);
@@ -89,6 +90,7 @@ __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
 __device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }
 __device__ __forceinline__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory"); }
 __device__ __forceinline__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(u), "h"((unsigned short)a), "h"((unsigned short)b) : "memory"); }
 __device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
@@ -152,6 +154,7 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region conv.X: conv : Conv at 16:5
 // plan map transposed: tile [4096], micro [16], threads [256]
@@ -223,9 +226,10 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
   if (thread_x == 32) prefetch_map(&b_map);
   fp16 *const a = (fp16 *)smem;  // 5 x [64, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 40960);  // 5 x [256, 64], swizzled by 128 B
-  unsigned long long *const full = (unsigned long long *)(smem + 204800);
+  float (&sums)[64][68] = *(float (*)[64][68])(smem + 204800);
+  unsigned long long *const full = (unsigned long long *)(smem + 222208);
   mbarriers_init<5, 8>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 204840);
+  unsigned long long *const empty = (unsigned long long *)(smem + 222248);
   mbarriers_init<5, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
@@ -255,11 +259,12 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
       }
     }
   } else {  // role consumer
+    const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
     int s_previous = 4;
     float acc[128];  // this thread's part of [64, 256]
-    // region conv: %silu.recip, %silu, Y
+    // region conv: %silu.recip, %silu, sums, Y
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
@@ -295,15 +300,44 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
           for (int element_ = 0; element_ < 8; ++element_) {
             const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
             const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const int row = m0 + r;
-            const long long col = n0 + 64 * j + n;
-            const float silu_recip = (float)1 / (exp2f((-acc[element_ + 32 * j + 8 * piece]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
-            const float silu = acc[element_ + 32 * j + 8 * piece] * silu_recip;  // silu : Elementwise at 17:5
-            if (col < (long long)N * 3136) {
-              Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(silu);
+            sums[r][n] = acc[element_ + 32 * j + 8 * piece];
+          }
+        }
+        warpgroup_barrier(2 + warpgroup_index);
+        #pragma unroll
+        for (int v = 0; v < 8; ++v) {
+          const int start = 128 * v + warpgroup_thread;
+          const int line = start / 16;
+          const int across = 4 * start - 64 * line;
+          const int row = line + m0;
+          const long long col = n0 + across + 64 * j;
+          const long long plane = floor_div(col, 3136);
+          const int first = (int)(col - 3136 * plane);
+          if (col + 3 < (long long)N * 3136) {
+            float sums_near[4];
+            {
+              const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&sums[line][across];
+              #pragma unroll
+              for (int e = 0; e < 4; ++e)
+                sums_near[e] = piece.x[e];
+            }
+            float Y_out[4];
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const float silu_recip = (float)1 / (exp2f((-sums_near[e]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
+              const float silu = sums_near[e] * silu_recip;  // silu : Elementwise at 17:5
+              Y_out[e] = silu;
+            }
+            {
+              vector_of<fp16, 4> piece;
+              #pragma unroll
+              for (int e = 0; e < 4; ++e)
+                piece.x[e] = fp16_of_float(Y_out[e]);
+              *(vector_of<fp16, 4> *)&Y[200704 * plane + first + 3136 * row] = piece;
             }
           }
         }
+        warpgroup_barrier(2 + warpgroup_index);
       }
     }
   }

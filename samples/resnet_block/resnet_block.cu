@@ -146,7 +146,7 @@
 //   launch conv2.W2 as conv1_W1 once : sm90 grid [288] block [128]
 //     tensors [W2, conv2.W2]  symbols []
 //     flops 0  bytes 147456
-//   launch conv2 : sm90 grid [132] block [256] smem 205648 B early
+//   launch conv2 : sm90 grid [132] block [256] smem 223056 B early
 //     tensors [bn2.mean, bn2.factor, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
 //     assume 3136*N < 2147418112
 //     assume 12*N + floor((N + 3)/4) < 2147418112
@@ -555,12 +555,13 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
   if (thread_x == 32) prefetch_map(&b_map);
   fp16 *const a = (fp16 *)smem;  // 5 x [64, 64], swizzled by 128 B
   fp16 *const b = (fp16 *)(smem + 40960);  // 5 x [256, 64], swizzled by 128 B
-  float *bn2_mean_tile = (float *)(smem + 204800);
-  float *bn2_factor_tile1 = (float *)(smem + 205056);
-  float *bn2_shift_tile2 = (float *)(smem + 205312);
-  unsigned long long *const full = (unsigned long long *)(smem + 205568);
+  float (&sums)[64][68] = *(float (*)[64][68])(smem + 204800);
+  float *bn2_mean_tile = (float *)(smem + 222208);
+  float *bn2_factor_tile1 = (float *)(smem + 222464);
+  float *bn2_shift_tile2 = (float *)(smem + 222720);
+  unsigned long long *const full = (unsigned long long *)(smem + 222976);
   mbarriers_init<5, 8>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 205608);
+  unsigned long long *const empty = (unsigned long long *)(smem + 223016);
   mbarriers_init<5, 8>(empty, 1);
   fence_mbarrier_init();
   __syncthreads();
@@ -595,7 +596,7 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
     unsigned int s_phase = 0;
     int s_previous = 4;
     float acc[128];  // this thread's part of [64, 256]
-    // region conv2: %bn2.scaled, %bn2, %add, %relu2, bn2_mean.tile, bn2_factor.tile1, bn2_shift.tile2, Y
+    // region conv2: %bn2.scaled, %bn2, %add, %relu2, bn2_mean.tile, bn2_factor.tile1, bn2_shift.tile2, sums, Y
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
@@ -655,17 +656,53 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
           for (int element_ = 0; element_ < 8; ++element_) {
             const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
             const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const int row = m0 + r;
-            const long long col = n0 + 64 * j + n;
-            const float bn2_scaled = (acc[element_ + 32 * j + 8 * piece] - bn2_mean_tile[r]) * bn2_factor_tile1[r];  // bn2 : BatchNorm at 39:5
-            const float bn2 = bn2_scaled + bn2_shift_tile2[r];  // bn2 : BatchNorm at 39:5
-            const float add = bn2 + (col < (long long)N * 3136 ? float_of_fp16(X[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)]) : 0.0f);  // add : Elementwise at 40:5
-            const float relu2 = max_nan(add, (float)0);  // relu2 : Elementwise at 41:5
-            if (col < (long long)N * 3136) {
-              Y[((floor_div(col, 3136) * 64 + row) * 56 + floor_div(col, 56) - 56 * floor_div(col, 3136)) * 56 + col - 56 * floor_div(col, 56)] = fp16_of_float(relu2);
+            sums[r][n] = acc[element_ + 32 * j + 8 * piece];
+          }
+        }
+        warpgroup_barrier(2 + warpgroup_index);
+        #pragma unroll
+        for (int v = 0; v < 8; ++v) {
+          const int start = 128 * v + warpgroup_thread;
+          const int line = start / 16;
+          const int across = 4 * start - 64 * line;
+          const int row = line + m0;
+          const long long col = n0 + across + 64 * j;
+          const long long plane = floor_div(col, 3136);
+          const int first = (int)(col - 3136 * plane);
+          if (col + 3 < (long long)N * 3136) {
+            float sums_near[4];
+            {
+              const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&sums[line][across];
+              #pragma unroll
+              for (int e = 0; e < 4; ++e)
+                sums_near[e] = piece.x[e];
+            }
+            float X_near[4];
+            {
+              const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&X[200704 * plane + first + 3136 * row];
+              #pragma unroll
+              for (int e = 0; e < 4; ++e)
+                X_near[e] = float_of_fp16(piece.x[e]);
+            }
+            float Y_out[4];
+            #pragma unroll
+            for (int e = 0; e < 4; ++e) {
+              const float bn2_scaled = (sums_near[e] - bn2_mean_tile[line]) * bn2_factor_tile1[line];  // bn2 : BatchNorm at 39:5
+              const float bn2 = bn2_scaled + bn2_shift_tile2[line];  // bn2 : BatchNorm at 39:5
+              const float add = bn2 + X_near[e];  // add : Elementwise at 40:5
+              const float relu2 = max_nan(add, (float)0);  // relu2 : Elementwise at 41:5
+              Y_out[e] = relu2;
+            }
+            {
+              vector_of<fp16, 4> piece;
+              #pragma unroll
+              for (int e = 0; e < 4; ++e)
+                piece.x[e] = fp16_of_float(Y_out[e]);
+              *(vector_of<fp16, 4> *)&Y[200704 * plane + first + 3136 * row] = piece;
             }
           }
         }
+        warpgroup_barrier(2 + warpgroup_index);
       }
       warpgroup_barrier(2 + warpgroup_index);
     }

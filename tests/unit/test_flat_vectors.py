@@ -105,14 +105,14 @@ CASES = {  # the width that is proven, tensors, body
     "columns of chunks": (
         8,
         "in X : fp16[M, 24]\nin n : fp32[N]\nout Y : fp32[N, 24]",
-        "for i0: N, i1: 24\n%y = reduce sum (k0: 8) : fp32 { cast(X[8*i0 + k0, i1] where 8*i0 + k0 < M else 0.0) "
+        "for i0: N, i1: 24\n%y = reduce sum (k0: 64) : fp32 { cast(X[64*i0 + k0, i1] where 64*i0 + k0 < M else 0.0) "
         ": fp32 }\nyield Y[i0, i1] = mul(%y, broadcast_in_dim(n[i0], dims=[0]))",
     ),
-    "windows": (
+    "windows read backwards": (
         4,
         "in X : fp32[M, 5, 16]\nout Y : fp32[M, 5, 16]",
-        "for i0: M, i1: 5, i2: 16\n%y = reduce sum (k0: 3) : fp32 { X[i0, i1 + k0 - 1, i2] where 1 <= i1 + k0 < "
-        "6 else 0.0 }\nyield Y[i0, i1, i2] = %y",
+        "for i0: M, i1: 5, i2: 16\n%y = reduce sum (k0: 3) : fp32 { X[i0, i1 - k0 + 1, i2] where 0 <= i1 - k0 + 1 "
+        "< 5 else 0.0 }\nyield Y[i0, i1, i2] = %y",
     ),
     "columns of an odd matrix": (
         1,

@@ -136,15 +136,17 @@ def test_equal_windows_are_laid_out_once() -> None:
 
 @needs_host_compiler
 @pytest.mark.parametrize(
-    "arch, algo, size, channels", (("sm90", "warp_specialized", 14, 64), ("sm80", "multistage", 28, 256))
+    "arch, algo, size, channels, parts",
+    (("sm90", "warp_specialized", 14, 64, "y.x, y"), ("sm80", "haloed", 28, 256, "y.w, y")),
 )
-def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels: int) -> None:
-    """A convolution of a network's size: the plan lays its windows out, says so, and is right."""
+def test_tensor_cores_multiply_windows(arch: str, algo: str, size: int, channels: int, parts: str) -> None:
+    """A convolution of a network's size: the plan lays its windows out, or where a kernel reads them of the image its
+    weights, says so, and is right."""
     given = {"x": ("fp16", [1, 64, size, size]), "w": ("fp16", [channels, 64, 3, 3])}
     text = graph(given, {"y": ("fp16", [1, channels, size, size])}, ("Conv", ["x", "w"], "y", {"pad": [1, 1]}))
     whole = Stages(text).region
     (said,) = [d for d in lowering_of("plan").verdicts(whole, arch) if d.code == "R3470"]
-    assert said.facts["parts"] == "y.x, y" and said.facts["apart_us"] < said.facts["fused_us"]
+    assert said.facts["parts"] == parts and said.facts["apart_us"] < said.facts["fused_us"]
     planned = lower_to("plan", whole, arch)
     assert {p.algo for p in planned.plans} == {algo, "flat"}
     module: Any = planned

@@ -22,6 +22,7 @@ from tinyir.kernels.parts.windows import operand_views, windowed
 from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import lower_to
 from tinyir.lower.plan import candidates, card_of
 from tinyir.lower.plan.kernels_for import kernels_for
 from tinyir.lower.plan.planner import Planner
@@ -30,6 +31,7 @@ from tinyir.runtime.program import Program
 from tinyir.sim.launch import SimDevice
 
 from .checked import check_gpu
+from .sliding import Sliding
 from .stages import needs_host_compiler
 
 Sizes = list[int]
@@ -278,8 +280,6 @@ def test_weights_are_turned_once_and_images_at_each_run() -> None:
 
 def lowered() -> gpu.Module:
     """The kernels of a convolution whose weight is a constant."""
-    from tinyir.lower import lower_to
-
     module: Any = between()
     for stage in ("plan", "gpu"):
         module = lower_to(stage, module, "sm90")
@@ -316,6 +316,9 @@ def test_a_network_with_turned_buffers_computes_the_same() -> None:
 
 BAD_MAPS = {
     "has windows in boxes of several offsets": lambda s: replace(s, box=(s.box[0], s.box[0], *s.box[2:])),
+    "has no windows along an axis": lambda s: replace(
+        s, windows=replace(s.windows, counts=(Expr.of(0), s.windows.counts[1]))
+    ),
     "has windows that are not 1 to 8 apart": lambda s: replace(s, windows=replace(s.windows, steps=(9, 1))),
     "has windows that begin outside of -128..128": lambda s: replace(s, windows=replace(s.windows, low=(-129, 0))),
     "has windows that end outside of -128..128": lambda s: replace(
@@ -335,3 +338,16 @@ def test_a_map_that_the_engine_does_not_take_is_refused(fault: str) -> None:
 
     found = gpu.check(replace(module, launches=tuple(map(edited, module.launches))))
     assert any(fault in str(d.facts.get("fault")) for d in found if d.code == "E1602")
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("is_last", [True, False])
+def test_channels_of_large_groups_are_fetched_as_windows(is_last: bool) -> None:
+    """Each group by its own channels: a batch of contractions that read one tensor."""
+    case = Sliding("grouped", "fp16", 2, 2, 64, 24, (6, 5), (3, 2), (1, 2), (1, 1), (1, 1), (1, 0), is_last, False)
+    module = region.parse(case.text())
+    planned: Any = lower_to("plan", module, "sm90")
+    loads = [item for one in planned.plans for item in one.load if item.by == "windows"]
+    assert loads, [one.algo for one in planned.plans]
+    arrays = whole_numbers(module)
+    assert np.array_equal(ran(planned, arrays)["y"], play(module, arrays)["y"])

@@ -13,14 +13,14 @@ from .traits import bodies_of
 
 
 def is_made_once(module: Module, region: Region) -> bool:
-    """Whether a region reads constants of the model and nothing else, and writes buffers that nothing else writes. A
-    state is written at each run, whatever with."""
+    """Whether a region reads constants of the model and nothing else, or nothing at all at sizes that are numbers, and
+    writes buffers that nothing else writes. A state is written at each run, whatever with."""
     constants = {t.name for t in module.model.inputs if is_constant(t)}
     others = {t.name for t in module.model.outputs}
     others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
     own = {t.name for t in region.outputs}
     return (
-        bool(region.inputs)
+        (bool(region.inputs) or all(a.size is not None and a.size.constant is not None for a in region.iters))
         and {t.name for t in region.inputs} <= constants
         and not own & others
         and not {owner_of(module, name) for name in own} & module.model.states().keys()

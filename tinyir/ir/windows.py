@@ -70,6 +70,9 @@ class Windows:
                 axes=axes,
             )
             return
+        if any(count.constant is not None and count.constant < 1 for count in self.counts):
+            yield Phrase("has no windows along an axis")
+            return
         most = 1 << CORNER_BITS[axes] - 1
         if any(not -most <= low < most for low in self.low):
             yield Phrase("has windows that begin outside of {low}..{high}", low=-most, high=most)

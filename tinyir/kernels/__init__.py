@@ -12,8 +12,10 @@ from ..ir.region import Region
 from ..kit.diag import Refused
 from ..kit.phrase import Listing, Phrase
 from . import (
+    direct,
     flash,
     gemv,
+    haloed,
     look_back,
     maps,
     multistage,
@@ -34,6 +36,7 @@ from .problem import Kernel, kernels_of
 FAMILIES: tuple[Family, ...] = (
     warp_specialized.FAMILY,
     multistage.FAMILY,
+    haloed.FAMILY,
     gemv.FAMILY,
     synchronous.FAMILY,
     flash.FAMILY,
@@ -44,6 +47,7 @@ FAMILIES: tuple[Family, ...] = (
     scans.BLOCK,
     scans.THREAD,
     look_back.FAMILY,
+    direct.FAMILY,
     maps.FAMILY,
     transposed.FAMILY,
     scatter_atomic.FAMILY,

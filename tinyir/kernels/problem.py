@@ -9,6 +9,8 @@ scan          prefix folds along one axis, all in one direction; the rest works 
               prefixes
 map           every output element on its own; a fold or a scatter inside runs over axes of its own, element after
               element
+window        folds over windows that slide along axes of what they read (`windowed`); a thread computes a block of
+              results
 plain         anything: each result by a thread that computes all it needs; no region asks for it, and it holds every
               one
 """
@@ -52,6 +54,7 @@ from ..ir.traits import (
 )
 from ..ir.types import DType
 from ..kit.records import dataclass
+from .windowed import Windowed, windowed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,7 @@ class Plain:
         return (self.axes,)
 
 
-Kernel = Union[Contraction, Row, Prefix, Map, Plain]  # noqa: UP007
+Kernel = Union[Contraction, Row, Prefix, Map, Windowed, Plain]  # noqa: UP007
 SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`kernels.siblings`)
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
@@ -177,6 +180,8 @@ def kernel_of(region: Region, family: str) -> Kernel | None:
         return _contraction_of(region)
     if family == "plain":
         return Plain()
+    if family == "window":
+        return windowed_of(region)
     if why_none(region):
         return None
     if family == "row":

@@ -29,7 +29,19 @@ from . import nodes
 from .extremes import EXTREMES
 from .listed import TooMany, elements_of, judged
 from .nodes import Kernel, Statement
-from .points import THREAD, Lost, Point, depends, map_of, start_of, with_threads, without, without_threads
+from .points import (
+    THREAD,
+    Guarded,
+    Lost,
+    Point,
+    Ranged,
+    depends,
+    map_of,
+    start_of,
+    with_threads,
+    without,
+    without_threads,
+)
 from .walk import tensors_of
 
 SIZES = (1037, 845, 629, 1153, 511, 761, 423, 319)  # several tiles, and no multiples of one
@@ -157,6 +169,10 @@ class _Judging:
             if not here.range().is_disjoint(there.range()):
                 yield self._fault(BOTH, other.statement, one.statement)
                 return
+        if self._is_all_wanted() and sum(map(_points_of, writes)) == math.prod(
+            e.evaluate(self.sizes) for e in self.tensor.type.shape
+        ):
+            return  # each element has a point of its own, and there are as many points
         left = (_wanted(self.tensor, self.sizes, self.yields) if wanted is None else wanted).subtract(
             functools.reduce(lambda a, b: a.union(b), (written.range() for written in maps))
         )
@@ -184,6 +200,20 @@ class _Judging:
 
     def _is_all_wanted(self) -> bool:
         return any(_is_whole(self.tensor, *item) for item in self.yields)
+
+
+def _points_of(write: _Write) -> float:
+    """How many points a store runs at, where its dims are independent of one another; else no number."""
+    found = 1
+    for held in write.point.holds:
+        if isinstance(held.says, Ranged):
+            ends = held.says.first.constant, held.says.last.constant
+            if None in ends:
+                return math.nan
+            found *= max(0, -(-(ends[1] - ends[0]) // held.says.step))
+        elif isinstance(held.says, Guarded):
+            return math.nan
+    return math.nan if write.clip else found
 
 
 def _left(at: str) -> Phrase:

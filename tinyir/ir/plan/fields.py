@@ -32,7 +32,8 @@ class Cache:
 @dataclass(frozen=True, slots=True)
 class Load:
     """How a cached tensor is brought in (ld, cp_async, tma, windows), and the swizzle of its rows in bytes (0 none).
-    Windows are fetched by the copy engine in a `way`: `im2col`, each place in a window anew."""
+    Windows are fetched in a `way`: `im2col` by the copy engine, each place in a window anew; `halo`: a tile of the
+    image with its edge once."""
 
     tensor: str
     by: str
@@ -43,7 +44,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Store:
     """How an output leaves: `global` from registers, `tma` through shared memory by the copy engine, `rows` through
-    shared memory by threads along its rows."""
+    shared memory by threads along its rows, `columns` by threads that take neighbours along the tile's columns."""
 
     tensor: str
     by: str

@@ -228,7 +228,7 @@ TABLE: tuple[Field, ...] = (
     ),
     Field(
         "store",
-        "how an output leaves: from registers, by the copy engine, or along its rows",
+        "how an output leaves: from registers, by the copy engine, along its rows, or by neighbours along its columns",
         _each(lambda tensor, by: Store(_name(tensor), str(by))),
         _joined(lambda s: f"{show_name(s.tensor)} {s.by}"),
         _each_word("store", lambda s: s.by),

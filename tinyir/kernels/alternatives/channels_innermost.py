@@ -34,14 +34,16 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """A contraction over windows: the axes of its sum with the channels last, and the copies that it reads then."""
+    """A contraction over windows: the axes of its sum with the channels last, and the copies that it reads then, of the
+    image and of the `matrix`."""
 
     axes: tuple[Axis, ...]
     sides: tuple[Side, ...]
+    matrix: tuple[Side, ...]
 
-    def ordered(self, parts: tuple[Region, ...]) -> tuple[Region, ...]:
-        """The regions, the last of which is the contraction, with its sum in this order; none where the copy engine
-        would not fetch the windows."""
+    def ordered(self, parts: tuple[Region, ...], is_image_copied: bool = True) -> tuple[Region, ...]:
+        """The regions, the last of which is the contraction, with its sum in this order; where the image is copied too,
+        none if the copy engine would not fetch the windows."""
         *before, last = parts
         lets = tuple(
             replace(let, expr=replace(let.expr, axes=self.axes)) if isinstance(let.expr, Reduce) else let
@@ -49,7 +51,8 @@ class Windows:
         )
         last = replace(last, lets=lets)
         kernel = kernel_of(last, "contraction")
-        if not isinstance(kernel, Contraction) or windowed(operand_views(last, kernel)) is None:
+        is_fetched = isinstance(kernel, Contraction) and windowed(operand_views(last, kernel)) is not None
+        if is_image_copied and not is_fetched:
             return ()
         return (*before, replace(last, analysis=analyse(last)))
 
@@ -57,60 +60,79 @@ class Windows:
 def channels_innermost(one: Region, kernel: Contraction, names: Iterable[str]) -> Windows | None:
     """The contraction so; None where no factor is read through windows whose channels are a dim of the tensor, or the
     other factor has not a dim for each axis of the sum."""
-    side = next((s for s in (0, 1) if _axes(kernel, s)), None)
+    side = next((s for s in (0, 1) if _axes(one, kernel, s)), None)
     if side is None:
         return None
-    axes, reads = _axes(kernel, side), (kernel.lhs, kernel.rhs)
+    axes, reads = _axes(one, kernel, side), (kernel.lhs, kernel.rhs)
     windows, matrix = reads[side], reads[1 - side]
-    (channels,) = _places(windows, axes[-1])
+    (channels,) = _channels(kernel, windows, axes[-1])
     others = [at for at in range(len(windows.index)) if at != channels]
     orders = {windows: (*others, channels)}
-    terms = [at for a in axes for at in _places(matrix, a)]
+    terms = [at for a in axes for at in _counted(one, matrix, a)]
     inside = [at for at in range(len(matrix.index)) if at in terms]
-    if inside != terms:
+    mirrored = {at for at in terms if not matrix.index[at].name}
+    if inside != terms or mirrored:
         orders[matrix] = (*(at for at in range(len(matrix.index)) if at not in terms), *terms)
     taken = {*names}
-    found = tuple(_copied(one, read, places, taken) for read, places in orders.items() if [*places] != sorted(places))
-    return Windows(axes, found)
+    found = tuple(
+        _copied(one, read, places, taken, mirrored if read is matrix else set())
+        for read, places in orders.items()
+        if [*places] != sorted(places) or read is matrix and mirrored
+    )
+    return Windows(axes, found, tuple(side for side in found if side.work is matrix))
 
 
-def channels_of(kernel: Contraction, side: int) -> int | None:
+def channels_of(one: Region, kernel: Contraction, side: int) -> int | None:
     """The dim of the channels of a factor that is read through windows; None where it is not read so."""
-    axes = _axes(kernel, side)
-    return _places((kernel.lhs, kernel.rhs)[side], axes[-1])[0] if axes else None
+    axes = _axes(one, kernel, side)
+    return _channels(kernel, (kernel.lhs, kernel.rhs)[side], axes[-1])[0] if axes else None
 
 
-def _axes(kernel: Contraction, side: int) -> tuple[Axis, ...]:
+def _axes(one: Region, kernel: Contraction, side: int) -> tuple[Axis, ...]:
     """The axes of the sum, taps in the order in which they are in the tensor, the channels behind them: the one axis
     that is a place by itself. None at all where the other factor has not a place for each."""
     read, other = ((kernel.lhs, kernel.rhs)[s] for s in (side, 1 - side))
-    channels = [a for a in kernel.sum if _places(read, a)]
-    mixed = [e for e in read.index if not e.name and e.constant is None]
+    channels = [a for a in kernel.sum if _channels(kernel, read, a)]
+    dims = {at for a in channels for at in _channels(kernel, read, a)}
+    mixed = [e for at, e in enumerate(read.index) if not e.name and e.constant is None and at not in dims]
     axes = (*(a for e in mixed for a in kernel.sum if a.name in e.names()), *channels)
-    is_matrix = all(len(_places(other, a)) == 1 for a in kernel.sum)
+    is_matrix = all(len(_counted(one, other, a)) == 1 for a in kernel.sum)
     is_whole = len(channels) == 1 and sorted(axes, key=kernel.sum.index) == [*kernel.sum]
-    return axes if mixed and is_matrix and is_whole and len(_places(read, axes[-1])) == 1 else ()
+    return axes if mixed and is_matrix and is_whole and len(_channels(kernel, read, axes[-1])) == 1 else ()
 
 
-def _places(read: Read, axis: Axis) -> tuple[int, ...]:
-    """The dims along which an axis alone is the place."""
-    return tuple(at for at, e in enumerate(read.index) if e.name == axis.name)
+def _channels(kernel: Contraction, read: Read, axis: Axis) -> tuple[int, ...]:
+    """The dims along which an axis is the place, alone or in the group that batch axes count."""
+    batch = {a.name for a in kernel.batch}
+    behind = ((at, e - axis.name) for at, e in enumerate(read.index) if axis.name in e.names())
+    return tuple(at for at, e in behind if axis.name not in e.names() and set(e.names()) <= batch and e.offset == 0)
 
 
-def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str]) -> Side:
-    """The operand with its dims in the order of `places`. Its name goes to `names`."""
+def _counted(one: Region, read: Read, axis: Axis) -> tuple[int, ...]:
+    """The dims that an axis alone counts, from the first element on or from the last one back."""
+    shape = next(t for t in one.inputs if t.name == read.tensor).type.shape
+    return tuple(
+        at for at, (e, size) in enumerate(zip(read.index, shape)) if e.name == axis.name or e == size - 1 - axis.name
+    )
+
+
+def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str], mirrored: set[int]) -> Side:
+    """The operand with its dims in the order of `places`, those that are `mirrored` from the last element back. Its
+    name goes to `names`."""
     tensor = next(t for t in one.inputs if t.name == read.tensor)
     shape = tuple(tensor.type.shape[at] for at in places)
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
     numbers = iter(iters)
     index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
-    source = tuple(index[places.index(at)] for at in range(len(places)))
+    found = {at: index[places.index(at)] for at in range(len(places))}
+    source = tuple(tensor.type.shape[at] - 1 - e if at in mirrored else e for at, e in found.items())
     name = free_name(f"{one.name}.{tensor.name}", names)
     names.add(name)
     origin = next(let.origin for let in one.lets if isinstance(let.expr, Reduce))
     item = Yield(name, index, Read(read.tensor, source, read.dtype), (), origin)
     region = Region(name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, one.span)
-    return Side(read, region, Read(name, tuple(read.index[at] for at in places), read.dtype))
+    own = {at: tensor.type.shape[at] - 1 - e if at in mirrored else e for at, e in enumerate(read.index)}
+    return Side(read, region, Read(name, tuple(own[at] for at in places), read.dtype))
 
 
 __all__ = ["Side", "Windows", "channels_innermost", "channels_of"]

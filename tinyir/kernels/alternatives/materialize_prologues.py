@@ -29,16 +29,21 @@ from ...ir import rules
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.meet import meet
+from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.region import Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of, sizes_of
 from ...ir.types import TensorType
 from ...ir.verify_region import check_region
 from ...kit.records import dataclass, replace
+from ..candidate import holds_everywhere
 from ..parts.boxes import View, view_of
-from ..problem import Contraction, kernels_of
+from ..parts.windows import operand_views, windowed
+from ..problem import Contraction, kernel_of, kernels_of
 from .channels_innermost import Side, channels_innermost
+from .lay_out_rows import lay_out_rows
 from .parts import free_name
+from .slid_image import slid_image
 
 # of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the
 # weights
@@ -56,14 +61,16 @@ class Materialized:
     apart: float
 
 
-def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Materialized, ...]]:
+def materialize_prologues(
+    module: Module, time_of: TimeOf, has_engine: bool = False
+) -> tuple[Module, tuple[Materialized, ...]]:
     """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel),
-    and what was done."""
+    and what was done. `has_engine`: the card has a copy engine, which fetches windows."""
     regions: list[Region] = []
     done: list[Materialized] = []
     made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
     for one in module.program.regions:
-        found = _cheapest(module, one, made, time_of)
+        found = _cheapest(module, one, made, time_of, has_engine)
         regions += (one,) if found is None else found.parts
         done += () if found is None else (found,)
     buffers = (*module.program.buffers, *made.values())
@@ -72,7 +79,9 @@ def materialize_prologues(module: Module, time_of: TimeOf) -> tuple[Module, tupl
     )
 
 
-def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf) -> Materialized | None:
+def _cheapest(
+    module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf, has_engine: bool
+) -> Materialized | None:
     """The region in its cheapest form; None where that is the one that it has, or where it must be one kernel."""
     kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
     if (
@@ -89,10 +98,22 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
     ways = [
         _apart(one, [side for side in chosen if side is not None], made) for chosen in product(*sides) if any(chosen)
     ]
+    fetched: list[tuple[Region, ...]] = []
     windows = channels_innermost(one, kernel, free)
     if windows is not None and all(_is_proven(module, side, free) for side in windows.sides):
         sides_ = tuple(replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in windows.sides)
-        ways += [found for found in (windows.ordered(_apart(one, sides_, made)),) if found]
+        fetched += [parts for parts in (windows.ordered(_apart(one, sides_, made)),) if parts]
+        if windows.matrix and windows.matrix != windows.sides:  # the image as it is
+            matrix = tuple(s for s in sides_ if s.read in {one.read for one in windows.matrix})
+            ways.append(windows.ordered(_apart(one, matrix, made), is_image_copied=False))
+    fetched += () if fetched else _slid(module, one, kernel, free, made)
+    if has_engine and any(_is_fetched(module, parts) for parts in fetched):  # no matrix is worth its bytes beside it
+        ways = [parts for parts in ways if all(map(_is_as_large, parts[:-1]))]
+    ways += fetched
+    rows = lay_out_rows(one, kernel, free)
+    if rows is not None and all(_is_proven(module, side, free) for side in rows.sides):
+        sides_ = tuple(replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in rows.sides)
+        ways.append(rows.ordered(_apart(one, sides_, made)))
     ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
     if not ways:
         return None
@@ -110,6 +131,27 @@ def _cheapest(module: Module, one: Region, made: dict[Region, Tensor], time_of: 
         return None
     made |= {_nameless(part): part.outputs[0] for part in best.parts[:-1]}
     return best
+
+
+def _is_fetched(module: Module, parts: tuple[Region, ...]) -> bool:
+    """Whether the copy engine fetches windows of 16 bits at every shape set, and at a run only images are copied."""
+    kernel = kernel_of(parts[-1], "contraction")
+    views = operand_views(parts[-1], kernel)
+    image = windowed(views)
+    constants = {t.name for t in module.model.inputs if is_constant(t)}
+    copied = [t.name for part in parts[:-1] for t in part.inputs if part.outputs[0].name != image.tensor.name]
+    return (
+        kernel.lhs.dtype.bytes == 2
+        and set(copied) <= constants
+        and all(isinstance(v, View) and holds_everywhere(v.needs(), module.model) for v in views)
+    )
+
+
+def _is_as_large(part: Region) -> bool:
+    """Whether a kernel writes no more than it reads: a copy is, a matrix of windows is not."""
+    (output,) = part.outputs
+    wanted = [rules.product(t.type.shape) - rules.product(output.type.shape) for t in part.inputs]
+    return any(more.constant is not None and more.constant >= 0 for more in wanted)
 
 
 def _sides(module: Module, one: Region, kernel: Contraction, at: int, names: set[str]) -> Iterator[Side]:
@@ -161,10 +203,11 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
 
 def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: set[str], is_along: bool) -> Side | None:
     """A factor at all points of its own axes and of the sum's, which are innermost where `is_along`: the windows of a
-    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand in place, and
-    where the matrix would take too much memory."""
+    convolution as the rows or the columns of a matrix. None where the copy engine fetches its operand in place, whose
+    rows are whole 16 bytes at every shape set, and where the matrix would take too much memory."""
     factor, operand, own = kernel.factors[at], (kernel.lhs, kernel.rhs)[at], (kernel.left, kernel.right)[at]
-    if isinstance(view_of(one, operand.tensor, operand.index, kernel), View):
+    view = view_of(one, operand.tensor, operand.index, kernel)
+    if isinstance(view, View) and (factor is not operand or holds_everywhere(view.needs(), module.model)):
         return None
     used = axes_of(factor)
     every = [a for a in (*kernel.batch, *((*own, *kernel.sum) if is_along else (*kernel.sum, *own))) if a.name in used]
@@ -177,8 +220,42 @@ def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: se
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
     point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}
     body = _met(substitute(factor, point), tuple(i.name for i in iters))
+    if isinstance(body, Read) and body.index == tuple(Expr.of(i.name) for i in iters):
+        return None  # a copy of the tensor as it is
     read = Read(free_name(f"{one.name}.{operand.tensor}", names), tuple(Expr.of(a.name) for a in axes), factor.dtype)
     return _side(one, kernel, factor, body, iters, read, shape, tuple(Expr.of(i.name) for i in iters))
+
+
+def _slid(
+    module: Module, one: Region, kernel: Contraction, free: frozenset[str], made: dict[Region, Tensor]
+) -> Iterator[tuple[Region, ...]]:
+    """The ways in which the image that windows slide over is made first, with its channels innermost, and the copy
+    engine fetches the windows of that."""
+    for at in (0, 1):
+        slid = slid_image(kernel, at)
+        if slid is None:
+            continue
+        iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(a.size for a in slid.axes if a.size != ONE))
+        numbers = iter(iters)
+        index = tuple(ZERO if a.size == ONE else Expr.of(next(numbers).name) for a in slid.axes)
+        point = {a.name: e for a, e in zip(slid.axes, index)} | {a.name: ZERO for a in slid.taps}
+        factor = kernel.factors[at]
+        body = _met(substitute(factor, point), tuple(a.name for a in iters))
+        name = free_name(f"{one.name}.{(kernel.lhs, kernel.rhs)[at].tensor}", free)
+        read, shape = Read(name, slid.places, factor.dtype), tuple(a.size for a in slid.axes)
+        side = _side(one, kernel, factor, body, iters, read, shape, index)
+        if not _is_proven(module, side, free | {name}):
+            continue
+        side = replace(side, region=replace(side.region, analysis=analyse(side.region)))
+        *before, last = _apart(one, [side], made)
+        inner = kernel_of(last, "contraction")
+        windows = channels_innermost(last, inner, free | {name}) if isinstance(inner, Contraction) else None
+        if windows is None or not all(_is_proven(module, s, free | {name}) for s in windows.sides):
+            continue
+        packed = [replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in windows.sides]
+        fetched = windows.ordered(_apart(last, packed, made))
+        if fetched:
+            yield (*before, *fetched)
 
 
 def _side(

@@ -89,12 +89,13 @@ def _innermost(module: Module) -> dict[str, int]:
     """The dim that is to be innermost, of each buffer for which there is one."""
     free, sizes = _turnable(module), sizes_of(module.model)
     kernels = [next(iter(kernels_of(region, sizes)), None) for region in module.program.regions]
-    factors = [(k, side) for k in kernels if isinstance(k, Contraction) for side in (0, 1)]
+    pairs = zip(module.program.regions, kernels)
+    factors = [(one, k, side) for one, k in pairs if isinstance(k, Contraction) for side in (0, 1)]
     found: dict[str, int] = {}
     for dim_of in (channels_of, _summed):
-        for kernel, side in factors if found or dim_of is channels_of else ():
+        for one, kernel, side in factors if found or dim_of is channels_of else ():
             name = (kernel.lhs, kernel.rhs)[side].tensor
-            if name in free and (dim := dim_of(kernel, side)) is not None:
+            if name in free and (dim := dim_of(one, kernel, side)) is not None:
                 found.setdefault(name, dim)
     regions = [_Touched.of(r) for r in module.program.regions]
     waiting = [*found]
@@ -109,7 +110,7 @@ def _innermost(module: Module) -> dict[str, int]:
     return found
 
 
-def _summed(kernel: Contraction, side: int) -> int | None:
+def _summed(_: Region, kernel: Contraction, side: int) -> int | None:
     """The dim along which a factor is summed; None where that is not one alone."""
     index = (kernel.lhs, kernel.rhs)[side].index
     found = [at for at, e in enumerate(index) if e.name in {a.name for a in kernel.sum}]

@@ -27,6 +27,7 @@ from .accepted import check_accepted
 from .case import Case
 from .words import check_words
 
+ENGINE_LOADS = ("tma", "windows")  # of the copy engine
 MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 
@@ -254,7 +255,7 @@ def _check_arch(case: Case) -> Iterator[Diag]:
     plan = case.plan
     if ARCHS[plan.arch].has_tma:
         return
-    wanted = [("load", by) for by in dict.fromkeys(item.by for item in plan.load) if by in ("tma", "windows")]
+    wanted = [("load", by) for by in dict.fromkeys(i.by for i in plan.load if i.way != "halo") if by in ENGINE_LOADS]
     wanted += [("store", "tma")] if any(item.by == "tma" for item in plan.store) else []
     wanted += [("barrier", "mbarrier")] if plan.barrier == "mbarrier" else []
     wanted += [(word, word) for word in ("consumers", "cluster", "regs") if getattr(plan, word)]

@@ -51,13 +51,15 @@ class Dim:
 class View:
     """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements are from a row to the next
     where they are more than the innermost dim has. With `windows` the first dim counts these, and neighbouring taps are
-    `spread` elements apart along each axis of a window."""
+    `spread` elements apart along each axis of a window; the channels of a group have `ahead` before them, by the
+    batch's axes."""
 
     tensor: Tensor
     dims: tuple[Dim, ...]
     row: Expr | None = None
     windows: Windows | None = None
     spread: tuple[int, ...] = ()
+    ahead: Expr = ZERO
 
     @property
     def inner(self) -> str:

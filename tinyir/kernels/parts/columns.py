@@ -18,18 +18,20 @@ from ...ir.body import Axis, Body, Read, Select, Unary, rebuild
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...ir.neighbours import is_multiple
 from ...ir.region import Region, Yield
+from ...ir.runs import offset_of
 from ...ir.traits import extent_of
-from .epilogue import from_shared
 from .fold import type_of
 from .fresh import Fresh
-from .point import Values, element_store
+from .point import Values, element_store, from_shared
 
 
 class Columns:
     """The values and writes at `width` neighbouring columns along the axes `along`, at the region's `point`; `e` counts
     them and is part of the point. `known` are values that the kernel holds, `held` is what it has elsewhere than the
-    region says. What is read from an array of the kernel stays there, but for what is adjacent (`beside`)."""
+    region says. What is read from an array of the kernel stays there, but for what is adjacent (`beside`). Names that
+    are `aligned` are multiples of the width; without any, rows of the outputs are those of the columns."""
 
     def __init__(
         self,
@@ -42,10 +44,12 @@ class Columns:
         known: dict[str, Body],
         held: dict[Body, Body],
         beside: Container[Body] = (),
+        aligned: frozenset[str] = frozenset(),
     ):
         self.region, self.fresh, self.width, self.extent = region, fresh, width, extent_of(along)
         self.e = fresh.expr("e") if width > 1 else ZERO
         self.place, self.point, self.held, self.beside = column, dict(point), held, beside
+        self.aligned = aligned
         self.tensors = {t.name: t for t in (*region.inputs, *region.outputs)}
         self.values = Values(region, self.point, known)
         self.near: dict[Read, nodes.Reg] = {}
@@ -84,6 +88,10 @@ class Columns:
     def _is_in_a_row(self, tensor: str, index: tuple[Expr, ...]) -> bool:
         """Whether the columns are neighbours in memory, at an index that begins on a multiple of the width."""
         found = self.tensors[tensor]
+        if self.aligned:
+            rest = offset_of(found.type.shape, index) - self.e
+            is_even = is_multiple(rest.substitute({n: self.width * Expr.of(n) for n in self.aligned}), self.width)
+            return self.width > 1 and str(self.e) not in rest.names() and is_even
         is_row = (
             self.width > 1
             and bool(index)

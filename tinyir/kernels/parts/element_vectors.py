@@ -72,6 +72,12 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
     """The values and stores at the neighbours from `first` on, which replaces `at`."""
     neighbours = SideBySide(region, fresh, run, first, {str(first): at})
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
+    return written_beside(writer, neighbours)
+
+
+def written_beside(writer: Statements, neighbours: SideBySide) -> tuple[Statement, ...]:
+    """The values and stores of a writer at neighbours, at the point that it has along the other axes."""
+    region, run = writer.region, neighbours.run
     writer.point |= neighbours.point(run.axes)
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
     written = []
@@ -85,7 +91,9 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
     single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
     return (
         *same,
-        *neighbours.loop(varying, one=[*single, *Statements(region, fresh).at_point(region.yields)] if single else ()),
+        *neighbours.loop(
+            varying, one=[*single, *Statements(region, writer.fresh).at_point(region.yields)] if single else ()
+        ),
     )
 
 
@@ -132,4 +140,4 @@ def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], lis
     return same, inside
 
 
-__all__ = ["vector_statements"]
+__all__ = ["vector_statements", "written_beside"]

@@ -35,11 +35,23 @@ from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
+from . import leave_in_columns as in_columns
 from .arrays import shared
 from .boxes import Vector, View, store_view, vectors_of
 from .fresh import Fresh
-from .leaving import STAGED, STAGED_STORES, leave_by_rows, output_array, rows_fit, turned, vector_array
-from .point import Values, below, divides, element_store, guarded, split
+from .leaving import (
+    STAGED,
+    STAGED_STORES,
+    leave_by_rows,
+    leave_in_columns,
+    output_array,
+    rows_fit,
+    sums_array,
+    turned,
+    vector_array,
+)
+from .point import Values, below, divides, element_store, from_shared, guarded, split
+from .sum_arrays import SUMS
 from .tile_reads import TileReads
 
 HELD = "held"  # how an output leaves
@@ -99,6 +111,12 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
         """This number of columns of the accumulator, from `across` on."""
         piece = _piece_of(plan, region, fresh, across, (down, columns))
+        if leave_in_columns(plan, region):
+            vectors = tuple((s.vector.side, s.vector.body, s.tile.name) for s in staged)
+            origin = piece.origin["left"], piece.origin["right"]
+            hangs = tuple(bool(bounds_of(fresh.expr("row"), plan, kernel, side)) for side in (0, 1))
+            one = in_columns.Piece(piece.corner, origin, columns, vectors, hangs)
+            return in_columns.piece(plan, region, kernel, fresh, one)
         elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged, near=near)
         if down > WARPGROUP_ROWS:
             elements_ = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements_,), unroll=0)
@@ -136,6 +154,8 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     last = (nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, waits),)),) if by_engine else ()
     cursor = (nodes.Cursor(fresh("o"), STAGED), *near.cursors) if by_engine else ()
     maps, tiles = _declared(plan, region, leaving, sides)
+    if leave_in_columns(plan, region):
+        tiles = (shared(fresh(SUMS), sums_array(plan, kernel.dtype, chunk)),)
     maps, tiles = (*(each.map for each in near.all), *maps), (*(each.tile for each in near.all), *tiles)
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
     if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.sharers * WARPGROUP:
@@ -419,11 +439,6 @@ def _names_in(s: Statement) -> set[str]:
         )
     place = {n for e in s.to.index for n in e.names()} if isinstance(s, nodes.Store) else set()
     return place | axes_of(s.value)
-
-
-def from_shared(body: Body, held: dict[Body, Body]) -> Body:
-    """The expression with what is in shared memory read from there."""
-    return held[body] if body in held else rebuild(body, lambda inner: from_shared(inner, held))
 
 
 def _shielded(body: Body, known: Container[str], inside: dict[Expr, tuple[Bound, ...]]) -> Body:

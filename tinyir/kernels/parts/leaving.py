@@ -2,19 +2,73 @@
 
 from __future__ import annotations
 
-from ...ir.plan.fields import Plan
+from ...ir.body import Axis
+from ...ir.expr import Expr
+from ...ir.neighbours import ACCESS_BYTES, is_multiple
+from ...ir.plan.fields import Plan, Store
 from ...ir.region import Region, Tensor
+from ...ir.runs import start_of
+from ...ir.traits import extent_of
 from ...ir.types import DType
 from ...kit.numbers import Number, gcd, least, most, pick
+from ...kit.records import dataclass
 from ...target.arch import ARCHS
 from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array
 from .boxes import STAGED_DTYPES, Vector
+from .sum_arrays import SUM_PAD, SUMS
 
 STAGED_STORES = ("tma", "rows")  # through shared memory
 PIECE = 16  # columns of the accumulator that a warp stores at once
 STAGED = 2  # pieces of an output that a warpgroup has on their way out by the copy engine
 LEAST_SWIZZLE = 32  # bytes of a row of a swizzled tile
+BY_COLUMNS = "columns"  # by neighbours along the columns (`leave_in_columns`)
+WIDTHS = (4, 2)  # neighbours that a thread takes at once: four words of shared memory are one access
+
+
+def leave_in_columns(plan: Plan, region: Region) -> bool:
+    """Whether the outputs leave so: all of them, or none."""
+    return bool(region.outputs) and all(plan.store_of(t.name).by == BY_COLUMNS for t in region.outputs)
+
+
+def sums_array(plan: Plan, dtype: DType, chunk: Number) -> Array:
+    """A piece of each warpgroup's sums, as the output has its rows and columns."""
+    rows, columns = turned(plan, (WARPGROUP_ROWS, chunk))
+    return Array(SUMS, dtype, (rows, columns + SUM_PAD), plan.consumers.count if plan.consumers else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The last axes of an output's columns, which are contiguous in all outputs, and how many neighbours a thread
+    takes at once."""
+
+    inner: tuple[Axis, ...]
+    width: int
+
+
+def columns_beside(region: Region, axes: tuple[Axis, ...]) -> Beside | None:
+    """How outputs leave so whose columns these axes count; None where no neighbours along them are contiguous in all
+    outputs."""
+    tensors = {t.name: t for t in (*region.inputs, *region.outputs)}
+    for first in range(len(axes)):
+        inner = axes[first:]
+        starts = [start_of(tensors[y.output], y.index, (inner,)) for y in region.yields]
+        if None in starts or any(y.guard for y in region.yields):
+            continue
+        widest = max(t.type.dtype.bytes for t in tensors.values())
+        width = next((w for w in WIDTHS if w * widest <= ACCESS_BYTES and _fits(inner, starts, w)), 1)
+        return Beside(inner, width)
+    return None
+
+
+def column_stores(region: Region, axes: tuple[Axis, ...]) -> tuple[Store, ...]:
+    """All outputs so, where they can leave so."""
+    return tuple(Store(t.name, BY_COLUMNS) for t in region.outputs) if columns_beside(region, axes) is not None else ()
+
+
+def _fits(inner: tuple[Axis, ...], starts: list[Expr], width: int) -> bool:
+    """Whether this number of neighbours are never of two rows, and always one access."""
+    return is_multiple(extent_of(inner), width) and all(is_multiple(at, width) for at in starts)
 
 
 def staged_outputs(plan: Plan, region: Region) -> list[Tensor]:
@@ -91,6 +145,12 @@ def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns:
 
 
 __all__ = [
+    "BY_COLUMNS",
+    "Beside",
+    "column_stores",
+    "columns_beside",
+    "leave_in_columns",
+    "sums_array",
     "LEAST_SWIZZLE",
     "PIECE",
     "STAGED",

@@ -107,6 +107,11 @@ def guarded(guard: tuple[Bound, ...], body: Body) -> Body:
     return Select(guard, body, literal(0, body.dtype), body.dtype) if guard else body
 
 
+def from_shared(body: Body, held: dict[Body, Body]) -> Body:
+    """The expression with what is in shared memory read from there."""
+    return held[body] if body in held else rebuild(body, lambda inner: from_shared(inner, held))
+
+
 class Fresh:
     """Names for what a kernel has and its region has not; a base that the region uses gets a number."""
 

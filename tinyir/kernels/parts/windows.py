@@ -4,9 +4,10 @@ them in memory.
     sum (k1: 3, k2: 3, k0: C) X[i0, 2*i1 + k1 - 1, i2 + k2 - 1, k0]       of X : fp16[N, H, W, C]
     →  windows [P, Q] from [-1, -1] step [2, 1], taps k1 and k2, channels k0
 
-Read off the access map alone. The channels are innermost in the tensor and in the sum. The other axes of the sum, the
-taps, say where in a window an element is; what a guard puts 0 around is outside of the tensor, where the engine gives 0
-as well. The other operand is a matrix whose rows have a dim of taps and one of channels.
+Read off the access map alone. The channels are innermost in the tensor and in the sum, all of them, or those of the
+group that a batch axis counts (`X[..., 64*i3 + k0]`). The other axes of the sum, the taps, say where in a window an
+element is; what a guard puts 0 around is outside of the tensor, where the engine gives 0 as well. The other operand is
+a matrix whose rows have a dim of taps and one of channels.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from collections.abc import Mapping
 
 from ...ir.body import Axis, Body, Literal, Read, Select
 from ...ir.expr import ONE, ZERO, Expr
+from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.windows import CORNER_BITS, MOST_STEP, OFFSET_BITS, Windows
 from ..problem import Contraction
 from .boxes import Dim, View, view_of
 
+GROUP_CHANNELS = 64  # of which a group has a multiple, so that no step of the sum has another group's
 Views = tuple["View | str", "View | str"]
 
 
@@ -58,7 +61,8 @@ def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
         return None
     *taps, channel = kernel.sum
     image, *middle, last = read.index
-    if last.name != channel.name or channel.size != shape[-1]:
+    ahead = _ahead(last, channel, shape[-1], kernel.batch)
+    if ahead is None:
         return None
     rest = list(own)
     if image.constant != 0 or shape[0] != ONE:
@@ -93,6 +97,22 @@ def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
         (Dim(role, own), *dims, Dim("sum", (channel,))),
         windows=Windows(tuple(counts), tuple(low), tuple(steps)),
         spread=tuple(spread),
+        ahead=ahead,
+    )
+
+
+def _ahead(place: Expr, channel: Axis, size: Expr, batch: tuple[Axis, ...]) -> Expr | None:
+    """How many channels are before those that are summed: none where these are all, whole steps of the others'
+    where batch axes count groups of them; None where it is neither."""
+    if place.name == channel.name:
+        return ZERO if channel.size == size else None
+    ahead = place - channel.name
+    groups = {a.name for a in batch}
+    is_of_groups = channel.name not in ahead.names() and set(ahead.names()) <= groups and bool(groups)
+    return (
+        ahead
+        if is_of_groups and is_multiple(ahead, GROUP_CHANNELS) and is_multiple(channel.size, GROUP_CHANNELS)
+        else None
     )
 
 

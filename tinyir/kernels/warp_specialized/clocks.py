@@ -115,7 +115,8 @@ def _depths(region: Region, kernel: Contraction, sizes: Mapping[str, int]) -> tu
     for own, view in zip(kernel.groups, operand_views(region, kernel)):
         is_of_windows = isinstance(view, View) and view.windows is not None
         elements = product(view.tensor.type.shape).evaluate(sizes) if is_of_windows else 0
-        found.append(elements / max(1, extent_of(own).evaluate(sizes)) if is_of_windows else whole)
+        of_all = max(1, extent_of(own).evaluate(sizes) * extent_of(kernel.batch).evaluate(sizes))
+        found.append(elements / of_all if is_of_windows else whole)
     return float(found[0]), float(found[1])
 
 

@@ -12,7 +12,16 @@ from ...target.arch import ARCHS
 from ...target.hopper import ATOM_BYTES, WARPGROUP
 from ..family import Array, Needs, Problem
 from ..parts.boxes import is_along_sum, vectors_of
-from ..parts.leaving import PIECE, leave_by_rows, output_array, piece_beside, staged_outputs, vector_array
+from ..parts.leaving import (
+    PIECE,
+    leave_by_rows,
+    leave_in_columns,
+    output_array,
+    piece_beside,
+    staged_outputs,
+    sums_array,
+    vector_array,
+)
 from ..parts.sum_arrays import sum_arrays
 from ..parts.tile_reads import read_array, read_barriers, reads_of
 from ..problem import Contraction
@@ -21,6 +30,7 @@ from ..resources import threads_of
 OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
 LEAVING_BYTES = 48  # registers: 192 sums spill with them in 232 and in 255
+LEAVING_COLUMNS = 32  # registers of what neighbours along columns take: 192 sums spill with them in 232
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -33,7 +43,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
         memory.mbarriers,
         least(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8),
         accumulators_of(plan, kernel),
-        LEAVING_BYTES if is_of_bytes else 0,
+        LEAVING_BYTES if is_of_bytes else LEAVING_COLUMNS if leave_in_columns(plan, region) else 0,
     )
 
 
@@ -98,6 +108,8 @@ def _ending(plan: Plan, region: Region, kernel: Contraction, taken: Number) -> t
     if plan.has_one_tile:
         return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(uniform(plan.parts > 1))
     sides = piece_beside(plan, region, taken)
+    if leave_in_columns(plan, region):
+        return (sums_array(plan, kernel.dtype, sides[1]),), 0
     read = tuple(read_array(plan, one, sides) for one, _ in reads_of(plan, region, kernel))
     left = tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region))
     return (*read, *left), read_barriers(plan, region, kernel)

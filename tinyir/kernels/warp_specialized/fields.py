@@ -13,7 +13,7 @@ from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum, store_view
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
-from ..parts.leaving import PIECE, STAGED_STORES, rows_fit
+from ..parts.leaving import BY_COLUMNS, PIECE, STAGED_STORES, columns_beside, rows_fit
 from ..parts.tile_reads import may_read_tiles, reads_of, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
@@ -193,6 +193,9 @@ def _stores(case: Case) -> Accepts:
 
     def takes(given: tuple[Store, ...]) -> bool:
         names = [item.tensor for item in given]
+        if any(item.by == BY_COLUMNS for item in given):
+            is_of_all = set(names) == set(dtypes) and all(item.by == BY_COLUMNS for item in given)
+            return is_of_all and columns_beside(region, kernel.right) is not None
         return len(set(names)) == len(names) and set(names) <= set(dtypes) and all(fits(given, i) for i in given)
 
     def fits(given: tuple[Store, ...], item: Store) -> bool:
@@ -204,6 +207,8 @@ def _stores(case: Case) -> Accepts:
         return is_view and rows_fit(plan, dtypes[item.tensor], item.by, sides, columns)
 
     ways = {n: [by for by in STAGED_STORES if takes((Store(n, by),))] for n in dtypes}
+    if columns_beside(region, kernel.right) is not None:
+        ways = {name: [*found, f"{BY_COLUMNS} (all)"] for name, found in ways.items()}
     return where(", ".join(f"{name} {'|'.join(('global', *found))}" for name, found in ways.items()), takes)
 
 

@@ -35,7 +35,7 @@ from ..parts.boxes import (
     store_view,
     turned,
 )
-from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES
+from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES, column_stores
 from ..parts.tile_reads import tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
@@ -192,7 +192,7 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
         yield Way(
             names,
             across,
-            tuple(stores),
+            tuple(stores) or column_stores(region, kernel.right),
             (*stored, *read),
             tuple(padded(v, region) if v.tensor.name in names else v for v in views),
             tuple(view.tensor.name for view in read),

@@ -48,7 +48,8 @@ def corner(view: View, plan: Plan, kernel: Contraction, fresh: Fresh, at: Step) 
             found.append(tap_offset(view, axis, at.tap, at.taps) if view.windows else at.tap)
             axis += 1
         else:
-            found.append(at.element if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0"))
+            ahead = view.ahead.substitute(batch)
+            found.append(ahead + at.element if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0"))
     return tuple(found)
 
 

@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from ...analysis.work import Work, work_of
 from ...ir import plan, region
@@ -13,8 +14,9 @@ from ...kernels import FAMILIES, families_for, resources
 from ...kernels.attention import streaming_of
 from ...kernels.candidate import Candidate, Regions
 from ...kernels.family import Problem
-from ...kernels.problem import Kernel, Map, kernel_of, kernels_of
+from ...kernels.problem import Contraction, Kernel, Map, kernel_of, kernels_of
 from ...kernels.siblings import siblings_of
+from ...kernels.windowed import windowed_of
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
 from ...kit.records import replace
@@ -93,14 +95,14 @@ def _of_one(module: region.Module, one: region.Region, sizes: dict[str, int], ca
     """The plans of one region: those of the families that hold it, or where none of them fits the card the plain one,
     which always does."""
     work = work_of(one, sizes)
-    groups = [
-        group
-        for kernel in _worth(kernels_of(one, sizes), one)
-        for group in _all_of(Problem((one,), kernel, module.model), work, sizes, card)
-    ]
-    found = Judged(groups)
-    if not math.isinf(found.least_us):
-        return found
+    groups: list[list[Group]] = []
+    for kernels in _worth(kernels_of(one, sizes), one):
+        groups += [
+            group for kernel in kernels for group in _all_of(Problem((one,), kernel, module.model), work, sizes, card)
+        ]
+        found = Judged(groups)
+        if not math.isinf(found.least_us):
+            return found
     plain = [
         judged_of(family, Problem((one,), kernel_of(one, family.kind), module.model), work, sizes, card)
         for family in FAMILIES
@@ -116,11 +118,25 @@ def _all_of(
     return [judged_of(family, problem, work, sizes, card, names) for family in families_for(problem.kernel)]
 
 
-def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> tuple[Kernel, ...]:
-    """The kinds of kernel to propose plans of: the best, and beside a map that folds along what is side by side the
-    rows of that."""
+def _worth(kernels: tuple[Kernel, ...], one: region.Region) -> Iterator[tuple[Kernel, ...]]:
+    """The kinds of kernel to propose plans of, each time those that are worth it where none of the plans before fits:
+    the best, and beside a map that folds along what is side by side the rows of that. Windows compete with contractions
+    alone: a map or a row that folds them reads each element for each of its windows."""
     row = kernel_of(one, "row") if kernels and isinstance(kernels[0], Map) and walks_apart(one) else None
-    return kernels[:1] if row is None else (kernels[0], row)
+    windows = windowed_of(one)
+    best = (*kernels[:1], *((row,) if row is not None else ()))
+    if windows is None or not windows.is_worth(is_alone=bool(kernels) and _is_whole(kernels[0])):
+        yield best
+    elif kernels and isinstance(kernels[0], Contraction):
+        yield (*best, windows)
+    else:
+        yield (windows,)
+        yield best
+
+
+def _is_whole(kernel: Kernel) -> bool:
+    """Whether it is one contraction, and not several side by side."""
+    return isinstance(kernel, Contraction) and not kernel.batch
 
 
 def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], card: Device) -> Judged:

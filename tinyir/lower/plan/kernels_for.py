@@ -51,7 +51,7 @@ def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module,
     module, _ = columns_split(module, planner)
     module, _ = in_orders(module, planner)
     module, _ = turn_constants(module, planner.us)
-    module, apart = materialize_prologues(module, planner.us)
+    module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma)
     return with_parts(module, sums_by(module, planner)), apart
 
 
@@ -64,7 +64,7 @@ def _times_of(planner: Planner, module: region.Module) -> dict[str, float]:
     """Microseconds of the kernels of each region."""
     names = [r.name for r in module.program.regions]
     module, _ = turn_constants(module, planner.us)
-    _, apart = materialize_prologues(module, planner.us)
+    _, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma)
     found = {one.region.name: one.apart for one in apart}
     return {n: found[n] if n in found else planner.us(module, module.program.region(n)) for n in names}
 

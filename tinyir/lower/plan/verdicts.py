@@ -102,7 +102,9 @@ def verdicts(
     said += _without_unit(module, arch, device, fp32)
     said += _plain(whole, planner)
     said += _slower(whole, planner)
-    return said + _several("R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us)[0], planner))
+    return said + _several(
+        "R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us, planner.card.arch.has_tma)[0], planner)
+    )
 
 
 def why_not_shared(module: region.Module, group: Regions, planner: Planner) -> list[Diag]:

@@ -1,0 +1,221 @@
+"""Folds over windows by blocks of results (`kernels/direct`): random ones beside playback, what is one, which plans the
+planner takes, and how often an image is fetched."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.ir import gpu, plan, region
+from tinyir.ir.gpu import nodes
+from tinyir.ir.gpu.walk import statements
+from tinyir.kernels import direct
+from tinyir.kernels.family import Problem
+from tinyir.kernels.windowed import Windowed, windowed_of
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower.plan import candidates, card_of
+from tinyir.play.region import play
+
+from .random_convolutions import Convolution
+from .sliding import Sliding, drawn
+from .stages import needs_host_compiler
+from .test_windows_fetched import ran
+
+DEPTHWISE = Sliding(
+    "depthwise", "fp16", 2, 64, 1, 1, (28, 28), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), is_last=True, has_residual=False
+)
+
+
+def problem_of(text: str) -> Problem:
+    """What the one region of a program asks for."""
+    module = region.parse(text)
+    assert [d for d in region.check(module) if d.is_error] == []
+    (one,) = module.program.regions
+    kernel = windowed_of(one)
+    assert kernel is not None
+    return Problem((one,), kernel, module.model)
+
+
+def plans_of(text: str, arch: str = "sm90") -> list[Any]:
+    """All plans that the family proposes and that fit."""
+    return [p.plan for p in direct.FAMILY.space(problem_of(text), card_of(arch, None)) if not p.stop]
+
+
+def whole_numbers(module: region.Module, seed: int) -> dict[str, np.ndarray]:
+    draw, kinds = np.random.default_rng(seed), {"fp16": np.float16, "fp32": np.float32}
+    return {
+        t.name: draw.integers(-3, 4, [e.constant for e in t.type.shape]).astype(kinds[t.type.dtype.name])
+        for t in module.model.inputs
+    }
+
+
+def check_drawn(seed: int) -> None:
+    """A drawn fold, by a drawn plan, gives what playback gives; whole numbers, so that sums are exact."""
+    text = drawn(seed).text()
+    one = random.Random(seed).choice(plans_of(text, random.Random(seed).choice(["sm80", "sm90"])))
+    module = region.parse(text)
+    arrays = whole_numbers(module, seed)
+    found = ran(plan.parse(plan.show(plan.Module(module, (one,)))), arrays)
+    np.testing.assert_array_equal(found["y"], play(module, arrays)["y"], err_msg=f"{drawn(seed)} {one.micro}")
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_are_folded_as_playback_folds_them(seed: int) -> None:
+    check_drawn(seed)
+
+
+@pytest.mark.slow
+@needs_host_compiler
+@pytest.mark.parametrize("seed", range(12, 112))
+def test_more_windows_are_folded_as_playback_folds_them(seed: int) -> None:
+    check_drawn(seed)
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("window", [3, 5, 7])
+@pytest.mark.parametrize("step", [1, 2])
+def test_depthwise_convolutions_are_planned_so(is_last: bool, window: int, step: int) -> None:
+    """In both orders of dims, by accesses of several elements where rows allow them."""
+    pads = (window // 2,) * 2
+    case = replace(
+        DEPTHWISE, window=(window,) * 2, steps=(step,) * 2, before=pads, behind=pads, is_last=is_last, batch=32
+    )
+    module = region.parse(case.text())
+    best = next(c.plan for c in candidates(module, module.program.regions[0]) if not c.rejected)
+    assert best.algo == "direct"
+    assert is_last or best.widest > 1
+
+
+def kernel_of(text: str, micro: tuple[int, int, int]) -> nodes.Kernel:
+    """The kernel of a plan with such a block."""
+    one = next(p for p in plans_of(text) if p.micro == micro)
+    module = to_gpu.lower(plan.Module(region.parse(text), (one,)))
+    assert [d for d in gpu.check(module) if d.is_error] == []
+    return module.kernels[0]
+
+
+def fetches(kernel: nodes.Kernel) -> dict[str, int]:
+    """Accesses of a thread to each tensor of the images, loops written out."""
+    found: dict[str, int] = {}
+
+    def walk(body: tuple[Any, ...], turns: int) -> None:
+        for s in body:
+            if isinstance(s, nodes.For):
+                walk(s.body, turns * s.high.evaluate({}))
+            elif isinstance(s, nodes.If):
+                walk((*s.body, *s.otherwise), turns)
+            elif isinstance(s, nodes.Assign) and s.to.name.endswith(".row") and hasattr(s.value, "tensor"):
+                found[s.value.tensor] = found.get(s.value.tensor, 0) + turns
+
+    walk(kernel.body, 1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("more", "micro", "wanted"),
+    [
+        ({}, (1, 1, 8), 9),  # a result: its window
+        ({}, (4, 4, 8), 6 * 6),  # 16 results: their rows, once
+        ({"window": (7, 7), "before": (3, 3), "behind": (3, 3)}, (7, 4, 4), 13 * 10),
+        ({"steps": (2, 2), "before": (0, 0), "behind": (0, 0)}, (2, 2, 8), 5 * 5),
+        ({"spread": (2, 2), "before": (2, 2), "behind": (2, 2)}, (2, 2, 8), 6 * 6),
+        ({"is_last": False}, (4, 4, 1), 6 * 3),  # 12 elements of a row, 4 at a time
+        ({"is_last": False, "sizes": (28, 32)}, (4, 8, 1), 6 * 3),  # 8 at a time: the halo is two accesses more
+    ],
+)
+def test_a_row_is_fetched_once_for_all_results_of_a_block(more: dict, micro: tuple, wanted: int) -> None:
+    assert fetches(kernel_of(replace(DEPTHWISE, **more).text(), micro)) == {"x": wanted}
+
+
+def test_what_lies_outside_needs_no_guard_in_the_sums() -> None:
+    kernel = kernel_of(DEPTHWISE.text(), (2, 4, 8))
+    guards = [s for s in statements(kernel.body) if isinstance(s, nodes.If)]
+    around_sums = [g for g in guards for s in statements(g.body) if isinstance(s, nodes.Assign) and "acc" in s.to.name]
+    assert all(b.expr.vocabulary <= {"r", "p"} for g in around_sums for b in g.guard)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%c = reduce sum (k0: 3) : fp32 { mul(x[i0, k0], x[i0, k0]) : fp32 }",  # no axis of the region slides
+        "%c = reduce argmax (k0: 3) : i32 { x[i0, i1 + k0] }",
+        "%c = reduce sum (k0: 3) : fp32 { x[i0, i1 + 2*k0 - i0] where 0 <= i1 + 2*k0 - i0 < 9 else 0.0 }",
+    ],
+)
+def test_other_folds_are_none(line: str) -> None:
+    kind = "i32" if "argmax" in line else "fp32"
+    source = "fp32" if "argmax" in line else "fp16"
+    tensors = f"  in x : {source}[4, 9]\n  out y : {kind}[4, 5]\n"
+    text = (
+        f"tinyir 1.0 region\n\nmodel m\n{tensors}\nprogram m\n\nregion c\n{tensors}  for i0: 4, i1: 5\n    {line}\n"
+        "  yield y[i0, i1] = %c\n"
+    )
+    assert windowed_of(region.parse(text).program.regions[0]) is None
+
+
+def test_channels_of_a_group_are_no_columns() -> None:
+    """A group's channels move with the group as a window's taps do with the result, without overlapping."""
+    for is_last in (True, False):
+        text = Sliding(
+            "grouped", "fp16", 1, 4, 4, 2, (9, 9), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), is_last, False
+        ).text()
+        kernel = problem_of(text).kernel
+        assert isinstance(kernel, Windowed)
+        assert [a.name for a in (*kernel.rows, *kernel.columns)] == (["i1", "i2"] if is_last else ["i3", "i4"])
+        assert [a.name for a in kernel.folds[0].beside] == ["k2"]
+
+
+def pooled() -> str:
+    """A model: the mean of 3x3 windows that are padded, of which some hold fewer elements."""
+    from .stages import graph
+
+    how = {"mode": "average", "kernel": [3, 3], "stride": [2, 2], "pad": [1, 1]}
+    return graph({"x": ("fp16", [2, 4, 9, 9])}, {"y": ("fp16", [2, 4, 5, 5])}, ("Pool", ["x"], "y", how))
+
+
+@needs_host_compiler
+def test_how_many_elements_windows_hold_is_counted_once() -> None:
+    """It depends on nothing but numbers, so no run does it again."""
+    from tinyir.front import read
+    from tinyir.ir import manifest
+    from tinyir.lower import cu as to_cu
+    from tinyir.lower import lower_to
+    from tinyir.play.tiny import play as play_tiny
+    from tinyir.runtime.program import Program
+    from tinyir.sim.launch import SimDevice
+
+    module: Any = read(pooled())
+    arrays = {"x": np.random.default_rng(1).integers(-9, 9, (2, 4, 9, 9)).astype(np.float16)}
+    wanted = play_tiny(module, arrays)["y"]
+    for stage in ("index", "poly", "region", "plan", "gpu"):
+        module = lower_to(stage, module, "sm90")
+    assert [k.is_once for k in module.kernels] == [True, False]
+    text = manifest.show(to_cu.lower(module))
+    program = Program(SimDevice(limit=60.0), text, manifest.parse(text), {})
+    try:
+        program.upload(arrays)
+        for _ in range(2):
+            program.run()
+            np.testing.assert_array_equal(program.outputs()["y"], wanted)
+    finally:
+        program.release()
+
+
+@needs_host_compiler
+def test_neighbours_are_those_of_memory_whatever_the_order_of_axes() -> None:
+    """Groups and their channels are one dim of the output, which is innermost there and not in the region."""
+    from .test_random_convolutions import planned
+
+    case = Convolution(
+        "fp16", 32, 128, 128, 32, (56, 56), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), False, True, "bias relu"
+    )
+    module = planned(case.model())
+    (one,) = [p for p in module.plans if p.algo == "direct"]
+    kernel = windowed_of(module.program.program.region(one.regions[0]))
+    assert isinstance(kernel, Windowed) and kernel.is_across and len(kernel.planes) == 2
+    assert one.widest == 4  # channels of a group

@@ -1,0 +1,161 @@
+"""The cost of a direct kernel: instructions of the folds and of what brings the rows, lines from the L1 cache, and the
+bytes with the halos that neighbouring CTAs fetch again.
+
+Fitted to 118 timings on an H200, 5 or 6 plans each of 24 problems: off by 28 % (root mean square of the logarithm).
+"""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.body import Binary, Read, Ternary, Unary, walk
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.rules import product
+from ...ir.traits import extent_of, nearest
+from ...target.device import longer_of
+from ..family import Clocks, Conditions, Problem
+from ..parts.boxes import LINE_BYTES
+from ..windowed import Fold, Image
+from .block import Block, beside_of, is_one_access, store_width
+
+ACCESS_ISSUE = 4.4  # warp instructions of an access beside what it converts: place, guard, fill
+ELEMENT_ISSUE = 0.9  # of an element that it brings
+STORE_ISSUE = 20  # of what leaves at once: values, conversions, place, guard
+STORE_LINES = 4  # what a line that is written takes of the L1 cache, in lines read
+FOLD_ISSUE = {"max": 2.5, "min": 2.5}  # of one element; a sum takes one
+APART_LINES = 16  # that a warp asks for where neighbouring threads read far apart
+WARP = 32
+START_US = 5.1  # of a kernel in a graph: launch, first loads, last store
+CHAIN_CLOCKS = 100  # of a thread that waits for nothing but itself, before its rows,
+ROW_CLOCKS = 67  # for a row,
+ISSUE_CLOCKS = 4.7  # and for an instruction
+WAITING = 0.73  # share of the time of memory that goes by unused with one warp of 16 bytes a thread on each scheduler
+SHARPNESS = 3.0  # how sharply the longest of all rules the time
+
+
+def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """What a launch takes by what may bound it; they overlap, so that the longest is taken."""
+    kernel, region, device, sizes = problem.kernel, problem.region, at.device, at.sizes
+    block = Block.of(plan, kernel)
+    ctas = math.prod(
+        -(-extent_of(axes).evaluate(sizes) // tile) for axes, tile in zip(kernel.groups, plan.tile)
+    ) * extent_of(kernel.batch).evaluate(sizes)
+    warps = -(-math.prod(plan.threads) // device.arch.warp)
+    mine = -(-ctas // device.sms)
+    resident = max(1, min(at.occupancy, mine))
+    us = 1 / device.clock_ghz / 1e3
+    width = block.wide if kernel.is_across else store_width(region, kernel, block.columns)
+    issue = STORE_ISSUE * block.results / width + sum(_issued(block, f, region) for f in kernel.folds)
+    lines = STORE_LINES * _lines_stored(plan, block, region, width) + sum(
+        _lines(plan, block, f, region) for f in kernel.folds
+    )
+    turns = sum(block.image_rows(f.images[0]) * extent_of(f.beside).evaluate(sizes) for f in kernel.folds)
+    access = max(block.of_access(i) * i.read.dtype.bytes for f in kernel.folds for i in f.images)
+    halo = sum(
+        product(region.tensor(i.read.tensor).type.shape).evaluate(sizes) * i.read.dtype.bytes * (_halo(plan, i) - 1)
+        for f in kernel.folds
+        for i in f.images
+    )
+    through = (at.work.bytes + halo) / device.l2_bytes_per_us * device.sms * mine / max(ctas, 1)
+    on_a_scheduler = resident * warps / device.arch.schedulers * access / 16
+    parts = {
+        "memory": longer_of(at.work.bytes / device.dram_bytes_per_us, through, SHARPNESS)
+        * (1 + WAITING / on_a_scheduler),
+        "compute": us * mine * warps * issue / device.arch.schedulers,
+        "cached": us * mine * warps * lines,
+        "latency": us * mine / resident * (CHAIN_CLOCKS + ROW_CLOCKS * turns + ISSUE_CLOCKS * issue),
+    }
+    joined = sum(part**SHARPNESS for part in parts.values()) ** (1 / SHARPNESS)
+    longest = max(parts, key=lambda part: parts[part])
+    told = "compute" if longest == "cached" else longest
+    found = {part: parts[part] for part in ("memory", "compute", "latency")}
+    return Clocks({**found, told: joined}, START_US)
+
+
+def _lines_stored(plan: Plan, block: Block, region: Region, width: int) -> float:
+    """Lines that a warp writes for the results of its threads."""
+    size = max(t.type.dtype.bytes for t in region.outputs)
+    return (
+        block.results
+        / width
+        * _lines_of_warp(plan, block, block.wide if block.kernel.is_across else block.columns, size)
+    )
+
+
+def _lines_of_warp(plan: Plan, block: Block, apart: int, size: int) -> float:
+    """Lines of an access of a warp whose neighbouring threads are as many elements apart; where channels are innermost,
+    threads along other axes are on other lines."""
+    if not block.kernel.is_across:
+        return max(1.0, min(WARP, WARP * apart * size / LINE_BYTES))
+    beside = min(WARP, plan.threads[0])
+    return WARP / beside * max(1.0, beside * apart * size / LINE_BYTES)
+
+
+def _turns(fold: Fold) -> int:
+    """How often a fold walks over its rows: for each element of the axes beside the taps."""
+    return extent_of(fold.beside).constant or 1
+
+
+def _pairs(block: Block, fold: Fold) -> int:
+    """Rows of results that take a row of an image, over all its rows."""
+    rows = fold.images[0].rows
+    return block.rows * (rows.taps if rows else 1) * _turns(fold)
+
+
+def _issued(block: Block, fold: Fold, region: Region) -> float:
+    """Warp instructions of a thread's fold."""
+    taps = fold.images[0].columns.taps
+    work = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(fold.reduce.body))
+    work = max(1, work) * FOLD_ISSUE.get(fold.reduce.op, 1.0)  # a product and its sum are one instruction
+    along, pairs = block.columns * block.wide, _pairs(block, fold)
+    found = pairs * taps * (along * work + _beside_issued(block, fold, region))
+    if fold.is_of_elements and block.rows > 1:
+        found = along * work * (block.image_rows(fold.images[0]) * taps * _turns(fold) + pairs)
+    for image in fold.images:
+        accesses = block.image_rows(image) * block.loads(image) * _turns(fold)
+        found += accesses * (ACCESS_ISSUE + ELEMENT_ISSUE * block.of_access(image))
+    return found
+
+
+def _beside_issued(block: Block, fold: Fold, region: Region) -> float:
+    """Instructions that bring the factors of a tap."""
+    found = 0.0
+    for read in beside_of(fold):
+        is_wide, is_whole = _in_neighbours(block, read, region)
+        found += (1 if is_whole else 2 * block.wide) + block.wide if is_wide else 2
+    return found
+
+
+def _in_neighbours(block: Block, read: Read, region: Region) -> tuple[bool, bool]:
+    """Whether a factor is another one for each neighbour of a thread, and whether these are one access."""
+    name = block.kernel.planes[-1].name if block.wide > 1 else ""
+    is_wide = name in {n for e in read.index for n in e.names()}
+    return is_wide, is_wide and is_one_access(region, read, name, block.wide)
+
+
+def _lines(plan: Plan, block: Block, fold: Fold, region: Region) -> float:
+    """Lines of the L1 cache that a warp asks for in a fold, one a clock."""
+    found = 0.0
+    for read in beside_of(fold):
+        is_wide, is_whole = _in_neighbours(block, read, region)
+        is_apart = block.kernel.is_across and region.iters[-1].name not in nearest(read.index)
+        each = block.wide * read.dtype.bytes / 4 if is_whole else APART_LINES * block.wide if is_apart else 1.0
+        found += _pairs(block, fold) * fold.images[0].columns.taps * max(1.0, each)
+    for image in fold.images:
+        apart = block.of_access(image) if block.kernel.is_across else image.columns.step * block.columns
+        each = _lines_of_warp(plan, block, apart, image.read.dtype.bytes)
+        found += block.image_rows(image) * block.loads(image) * _turns(fold) * each
+    return found
+
+
+def _halo(plan: Plan, image: Image) -> float:
+    """How many times a CTA fetches what it computes results of, for the windows' reach."""
+    found = 1.0
+    for slide, tile in ((image.rows, plan.tile[0]), (image.columns, plan.tile[1])):
+        if slide is not None:
+            found *= max(1.0, slide.places(tile) / (slide.step * tile))
+    return found
+
+
+__all__ = ["clocks"]

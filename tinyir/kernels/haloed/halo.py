@@ -1,0 +1,126 @@
+"""Which contractions the family computes, and what of the image a tile of them covers: its rows and columns with what
+the windows reach beyond them.
+
+    tile of 8 rows of 16 results, 3x3 windows           180 places of the image, 10 rows of 18
+    by steps of 2                                       17 rows of 33; columns of one remainder are contiguous, so
+                                                        that those of one tap are
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ...ir.body import Axis, Read
+from ...ir.neighbours import is_multiple
+from ...ir.region import Region
+from ...ir.runs import offset_of
+from ...kit.phrase import Phrase
+from ...kit.records import dataclass
+from ...target.ampere import COPIES
+from ..parts.boxes import MMA_FACTORS, View, misfit, view_of
+from ..problem import Contraction
+from ..windowed import Image, windowed_of
+
+ALONG = 16  # results of a row of the tile: those of one fragment
+DEPTH = 64  # channels of a block: a swizzled row
+
+
+@dataclass(frozen=True, slots=True)
+class Halo:
+    """The image of a contraction: on which `side` of the product it is, and its channels; `taps` are the sum's other
+    axes, in its order. `width` channels are what one copy of the image moves, `beside` what one of the other factor
+    does; 1 where no 4 bytes of them are contiguous."""
+
+    image: Image
+    side: int
+    channel: Axis
+    taps: tuple[Axis, ...]
+    images: tuple[Axis, ...]
+    made: tuple[Axis, ...]
+    width: int
+    beside: int
+
+    @property
+    def rows(self) -> Axis:
+        """The axis of the results' rows."""
+        return self.image.rows.axis
+
+    @property
+    def columns(self) -> Axis:
+        """The axis of the results' columns."""
+        return self.image.columns.axis
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of channels."""
+        return -(-(self.channel.size.constant or 1) // DEPTH)
+
+    def high(self, rows: int) -> int:
+        """Rows of the image that this number of rows of results covers."""
+        return self.image.rows.places(rows)
+
+    @property
+    def apart(self) -> int:
+        """Columns of one remainder by the step."""
+        return -(-self.image.columns.places(ALONG) // self.image.columns.step)
+
+    @property
+    def wide(self) -> int:
+        """Places of a row in shared memory."""
+        return self.apart * self.image.columns.step
+
+    def places(self, rows: int) -> int:
+        """Places of the image that this number of rows of results covers."""
+        return self.high(rows) * self.wide
+
+
+@functools.lru_cache(maxsize=4096)
+def halo_of(region: Region, kernel: Contraction) -> Halo | str:
+    """The image of a contraction, or in words why it has none."""
+    windows = windowed_of(region)
+    if fault := misfit(region, kernel, MMA_FACTORS[""], is_gathered=True):
+        return fault
+    if windows is None or kernel.batch or len(windows.folds) != 1 or len(windows.folds[0].images) != 1:
+        return Phrase("a product that is not of one image's windows")
+    image, beside = windows.folds[0].images[0], windows.folds[0].beside
+    side = next((s for s, read in enumerate((kernel.lhs, kernel.rhs)) if read == image.read), None)
+    if side is None or image.rows is None or image.rows.step > ALONG or image.columns.step > ALONG:
+        return Phrase("windows of one axis")
+    if kernel.factors[side] != image.element or image.outside is not None and image.outside.value != 0:
+        return Phrase("an image that is more than a read, with zeros around it")
+    shape = next(t.type.shape for t in region.inputs if t.name == image.read.tensor)
+    plain = {e.name: size for e, size in zip(image.read.index, shape) if e.name}
+    (channel, *more) = beside or (None,)
+    if more or channel is None or plain.get(channel.name) != channel.size or channel != kernel.sum[-1]:
+        return Phrase("channels that are not a dim of the image, the last of the sum")
+    if channel.size.constant is None:
+        return Phrase("any number of channels")
+    own = kernel.groups[side]
+    images = tuple(a for a in own if a not in (image.rows.axis, image.columns.axis))
+    if any(a.name not in plain for a in images) or len(images) + 2 != len(own):
+        return Phrase("an image whose results are not images, rows and columns")
+    taps, other = tuple(a for a in kernel.sum if a != channel), (kernel.lhs, kernel.rhs)[1 - side]
+    matrix = view_of(region, other.tensor, other.index, kernel, taps)
+    if kernel.factors[1 - side] is not other or not isinstance(matrix, View) or matrix.inner != "sum":
+        return Phrase("a factor beside the image that is not a matrix of taps and channels")
+    widths = (_width(region, read, channel) for read in (image.read, other))
+    return Halo(image, side, channel, taps, images, kernel.groups[1 - side], *widths)
+
+
+def _width(region: Region, read: Read, channel: Axis) -> int:
+    """Channels that one asynchronous copy moves; 1 where no 4 bytes of them are contiguous."""
+    shape = next(t.type.shape for t in region.inputs if t.name == read.tensor)
+    rest = offset_of(shape, read.index) - channel.name
+    if channel.name in rest.names():
+        return 1
+    return next(
+        (
+            size // read.dtype.bytes
+            for size in COPIES
+            if is_multiple(rest, size // read.dtype.bytes) and is_multiple(channel.size, size // read.dtype.bytes)
+        ),
+        1,
+    )
+
+
+__all__ = ["ALONG", "DEPTH", "Halo", "halo_of"]
