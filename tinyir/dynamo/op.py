@@ -46,7 +46,7 @@ def register(name: str, program: Any) -> Any:
         raise ValueError(f"{name!r} is not NAMESPACE::NAME")
     session = program._session
     inputs = tuple(session.inputs)
-    states = [t.name for t in session.model.outputs if session.model.input(t.name) is not None]
+    states = [*session.model.states()]
     if states:
         raise refuse("E1732", states[0], tensor=states[0], reason=Phrase("an op writes to none of its inputs"))
     told = ", ".join(f"Tensor x{n}" for n in range(len(inputs)))
@@ -120,7 +120,8 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
         sizes = session._sizes_of(stands, {})
         torch.cuda.current_stream().synchronize()
         pool: dict[str, Buffer] = session._pool
-        program = Program(session._device, session.text, session.module, sizes, pool, session._code)
+        owner = session.owner_of(sizes)
+        program = Program(owner._device, owner.text, owner.module, sizes, pool, owner._code)
         kept[form] = (
             Queued(session._device, program, names, outputs),
             [sizes_of(t.type.shape, sizes) for t in model.outputs],
