@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
@@ -29,11 +30,21 @@ class _Shared:
         self._threads = threading.local()
         self._threads.is_ready = True  # the device is of this thread
 
-    def enter(self) -> None:
-        """Make the device's context, which is torch's too, that of this thread."""
-        if not hasattr(self._threads, "is_ready"):
-            self.device.enter()
-            self._threads.is_ready = True
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Alone on the device, whose context, which is torch's too, is that of this thread."""
+        with self.lock, self._chosen():
+            if not hasattr(self._threads, "is_ready"):
+                self.device.enter()
+                self._threads.is_ready = True
+            yield
+
+    def _chosen(self) -> Any:
+        """Where there are several GPUs, this one, as torch chooses it: the driver has one context at a time."""
+        import torch
+
+        several = torch.cuda.device_count() > 1
+        return torch.cuda.device(self.device.ordinal) if several else contextlib.nullcontext()
 
 
 _SHARED: dict[int, _Shared] = {}
@@ -42,7 +53,10 @@ _SHARED: dict[int, _Shared] = {}
 def shared(ordinal: int) -> _Shared:
     """The GPU of that number."""
     if ordinal not in _SHARED:
-        _SHARED[ordinal] = _Shared(ordinal)
+        import torch
+
+        with torch.cuda.device(torch.cuda.current_device()):  # the device makes its own context that of this thread
+            _SHARED[ordinal] = _Shared(ordinal)
     return _SHARED[ordinal]
 
 
@@ -63,8 +77,7 @@ class OnCuda:
         self._index = piece.device.index or 0
         self._shared = shared(self._index)
         self._device = self._shared.device
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             self._device.jobs = piece.jobs
             self._code: Any = self._device.load(piece.text, shared_of(piece.module.launches))
         self._inputs = [self._names[n] for n in piece.inputs]
@@ -86,8 +99,7 @@ class OnCuda:
         """One run. Raises Refused (E1719, E1730)."""
         import torch
 
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             sizes = self._sizes(arguments)
             self._watch(arguments)
             found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
@@ -103,8 +115,7 @@ class OnCuda:
         code, self._code = self._code, None
         if code is None:
             return
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             self._device.wait_for_all()
             self._drop()
             self._device.unload(code)
