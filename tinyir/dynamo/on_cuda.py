@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from ..runtime.abi import ALIGNMENT
 from ..runtime.cuda import CudaDevice
 from ..runtime.device import Buffer
 from ..runtime.program import Program, shared_of
-from ..runtime.queued import Queued
+from ..runtime.queued import Queued, lent
 from .binding import sizes_from, symbols_of
 from .piece import Piece
 
@@ -171,9 +172,13 @@ class OnCuda:
         there = {name: copies.get(n, arguments[n]) for name, n in zip(self._held_names, self._held)} | self._constants
         kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
         self._wait()  # what is computed once is computed now, of weights that torch may still be writing
+        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
+        for name, n in zip(piece.inputs, self._inputs):
+            kept[name] = lent(name, arguments[n].numel(), arguments[n].element_size())
+        for r, shape in zip(self._made, shapes):
+            kept[r.name] = lent(r.name, math.prod(shape), r.dtype.itemsize)
         own = {s: bound[s] for s in piece.model.symbols()}
         program = Program(self._device, piece.text, piece.module, own, kept, self._code)
-        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
         found = _Sized(program, Queued(self._device, program, piece.inputs, piece.outputs), shapes)
         packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
         self._packed = list(dict.fromkeys([*packed, *moved]))

@@ -3,6 +3,7 @@ what torch.compile or torch.export traces."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from ..kit.phrase import Phrase
 from ..play.arrays import bind_symbols, sizes_of
 from ..runtime.device import Buffer
 from ..runtime.program import Program
-from ..runtime.queued import Queued
+from ..runtime.queued import Queued, lent
 
 TORCH_DTYPES = {
     "fp64": "float64",
@@ -121,11 +122,11 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
         torch.cuda.current_stream().synchronize()
         pool: dict[str, Buffer] = session._pool
         owner = session.owner_of(sizes)
-        program = Program(owner._device, owner.text, owner.module, sizes, pool, owner._code)
-        kept[form] = (
-            Queued(session._device, program, names, outputs),
-            [sizes_of(t.type.shape, sizes) for t in model.outputs],
-        )
+        shapes = [sizes_of(t.type.shape, sizes) for t in model.outputs]
+        given = {n: lent(n, t.numel(), t.element_size()) for n, t in zip(names, tensors)}
+        given |= {t.name: lent(t.name, math.prod(s), t.type.dtype.bytes) for t, s in zip(model.outputs, shapes)}
+        program = Program(owner._device, owner.text, owner.module, sizes, {**pool, **given}, owner._code)
+        kept[form] = Queued(session._device, program, names, outputs), shapes
         return kept[form]
 
     def run(tensors: Sequence[Any]) -> list[Any]:
