@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -236,6 +237,61 @@ def test_odd_names_states_filled_constants_and_aliases(is_bound: bool, tmp_path:
         same(told, module, {}, {"N": size}, job)
     for size in (50, 59):
         assert called(main, [[size]]).faults == [{"fault": -2, "words": "second: no kernel takes these sizes"}]
+
+
+CACHE = """// tinyir 1.0 cu
+//
+// model step
+//   in  x           : fp32[N]
+//   in  old         : fp32[N] {role=state}
+//   out new         : fp32[N] {role=state, updates=old}
+//   out y           : fp32[N]
+//
+// program step
+//   buffer t           : fp32[N]
+//
+// region first
+//   in  x           : fp32[N]
+//   in  old         : fp32[N]
+//   out t           : fp32[N]
+//   for i0: N
+//   yield t[i0] = add(x[i0], old[i0])
+//
+// region second
+//   in  t           : fp32[N]
+//   out new         : fp32[N]
+//   out y           : fp32[N]
+//   for i0: N
+//   yield new[i0] = t[i0]
+//   yield y[i0] = t[i0]
+//
+// manifest
+//   launch first : sm80 grid [floor((N + 63)/64)] block [64]
+//     tensors [x, old, t]  symbols [N]
+//     flops 0  bytes 1
+//   launch second : sm80 grid [floor((N + 63)/64)] block [64]
+//     tensors [t, new, y]  symbols [N]
+//     flops 0  bytes 1
+
+extern "C" __global__ void first() {}
+extern "C" __global__ void second() {}
+"""
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_a_state_is_one_parameter_under_its_input_s_name(is_bound: bool, tmp_path: Path) -> None:
+    module = manifest.parse(CACHE)
+    weights = {"old": np.full(70, 2, np.float32)} if is_bound else {}
+    outline = outline_of(module, weights)
+    assert [t.name for t in outline.parameters] == ["x", "old", "y"]
+    base = written(tmp_path, module, weights)
+    header = base.with_suffix(".h").read_text(encoding="utf-8")
+    assert re.search(r"^    void \*old, +// in and out old : fp32\[N\]", header, re.M)
+    assert ("step_reset(" in header) == is_bound
+    told = called(built(base, outline), [[]] if is_bound else [[5]])
+    assert is_well(told)
+    assert [s["first"] for s in told.states] == [np.float32(2).tobytes()[0]] * is_bound
+    same(told, module, weights, {"N": 70 if is_bound else 5})
 
 
 def test_filled_constants_hold_their_value(tmp_path: Path) -> None:

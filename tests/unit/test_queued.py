@@ -11,7 +11,7 @@ from tinyir.api import lowered
 from tinyir.runtime.cuda import CudaDevice
 from tinyir.runtime.device import Buffer
 from tinyir.runtime.program import Program, shared_of
-from tinyir.runtime.queued import MOST_SETS, Queued
+from tinyir.runtime.queued import MOST_SETS, Queued, lent
 
 from .fake_cuda import Machine, machine  # noqa: F401
 from .test_api import LAYERS
@@ -28,6 +28,7 @@ def queued(machine: Machine) -> Any:  # noqa: F811
     code = device.load(text, shared_of(module.launches))
     rooms = {t.name: device.allocate(t.name, 400, 4) for t in module.region.model.inputs}
     kept = {n: Buffer(n, rooms[n].address, rooms[n].count, 4, -1) for n in ("w1", "b1", "w2", "b2")}
+    kept |= {"x": lent("x", 7 * 20, 4), "p": lent("p", 7 * 10, 4)}
     found = Queued(device, Program(device, text, module, {"M": 7}, kept, code), INPUTS, OUTPUTS)
     machine.names()
     yield found
@@ -82,9 +83,9 @@ def test_more_sets_than_are_kept_go_through_copies(machine: Machine, queued: Que
     for one in every[:MOST_SETS]:
         queued.run(one, 500)
     machine.names()
-    own = [queued._program.buffers[n].address for n in (*INPUTS, *OUTPUTS)]
     for turn, one in enumerate(every[MOST_SETS:]):
         queued.run(one, 500)
+        own = [b.address for b in queued._rooms]
         copies = [c[1:] for c in machine.calls if c[0] == "copy"]
         assert copies == [(own[0], one[0]), (one[1], own[1])]
         assert machine.names() == ["copy", *(["capture", "cuGraphDestroy"] if not turn else []), "replay", "copy"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
@@ -13,7 +15,7 @@ from ..runtime.abi import ALIGNMENT
 from ..runtime.cuda import CudaDevice
 from ..runtime.device import Buffer
 from ..runtime.program import Program, shared_of
-from ..runtime.queued import Queued
+from ..runtime.queued import Queued, lent
 from .binding import sizes_from, symbols_of
 from .piece import Piece
 
@@ -29,11 +31,21 @@ class _Shared:
         self._threads = threading.local()
         self._threads.is_ready = True  # the device is of this thread
 
-    def enter(self) -> None:
-        """Make the device's context, which is torch's too, that of this thread."""
-        if not hasattr(self._threads, "is_ready"):
-            self.device.enter()
-            self._threads.is_ready = True
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Alone on the device, whose context, which is torch's too, is that of this thread."""
+        with self.lock, self._chosen():
+            if not hasattr(self._threads, "is_ready"):
+                self.device.enter()
+                self._threads.is_ready = True
+            yield
+
+    def _chosen(self) -> Any:
+        """Where there are several GPUs, this one, as torch chooses it: the driver has one context at a time."""
+        import torch
+
+        several = torch.cuda.device_count() > 1
+        return torch.cuda.device(self.device.ordinal) if several else contextlib.nullcontext()
 
 
 _SHARED: dict[int, _Shared] = {}
@@ -42,7 +54,10 @@ _SHARED: dict[int, _Shared] = {}
 def shared(ordinal: int) -> _Shared:
     """The GPU of that number."""
     if ordinal not in _SHARED:
-        _SHARED[ordinal] = _Shared(ordinal)
+        import torch
+
+        with torch.cuda.device(torch.cuda.current_device()):  # the device makes its own context that of this thread
+            _SHARED[ordinal] = _Shared(ordinal)
     return _SHARED[ordinal]
 
 
@@ -63,8 +78,7 @@ class OnCuda:
         self._index = piece.device.index or 0
         self._shared = shared(self._index)
         self._device = self._shared.device
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             self._device.jobs = piece.jobs
             self._code: Any = self._device.load(piece.text, shared_of(piece.module.launches))
         self._inputs = [self._names[n] for n in piece.inputs]
@@ -86,8 +100,7 @@ class OnCuda:
         """One run. Raises Refused (E1719, E1730)."""
         import torch
 
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             sizes = self._sizes(arguments)
             self._watch(arguments)
             found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
@@ -103,8 +116,7 @@ class OnCuda:
         code, self._code = self._code, None
         if code is None:
             return
-        with self._shared.lock:
-            self._shared.enter()
+        with self._shared.entered():
             self._device.wait_for_all()
             self._drop()
             self._device.unload(code)
@@ -160,9 +172,13 @@ class OnCuda:
         there = {name: copies.get(n, arguments[n]) for name, n in zip(self._held_names, self._held)} | self._constants
         kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
         self._wait()  # what is computed once is computed now, of weights that torch may still be writing
+        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
+        for name, n in zip(piece.inputs, self._inputs):
+            kept[name] = lent(name, arguments[n].numel(), arguments[n].element_size())
+        for r, shape in zip(self._made, shapes):
+            kept[r.name] = lent(r.name, math.prod(shape), r.dtype.itemsize)
         own = {s: bound[s] for s in piece.model.symbols()}
         program = Program(self._device, piece.text, piece.module, own, kept, self._code)
-        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
         found = _Sized(program, Queued(self._device, program, piece.inputs, piece.outputs), shapes)
         packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
         self._packed = list(dict.fromkeys([*packed, *moved]))

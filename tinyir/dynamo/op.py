@@ -3,6 +3,7 @@ what torch.compile or torch.export traces."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from ..kit.phrase import Phrase
 from ..play.arrays import bind_symbols, sizes_of
 from ..runtime.device import Buffer
 from ..runtime.program import Program
-from ..runtime.queued import Queued
+from ..runtime.queued import Queued, lent
 
 TORCH_DTYPES = {
     "fp64": "float64",
@@ -46,7 +47,7 @@ def register(name: str, program: Any) -> Any:
         raise ValueError(f"{name!r} is not NAMESPACE::NAME")
     session = program._session
     inputs = tuple(session.inputs)
-    states = [t.name for t in session.model.outputs if session.model.input(t.name) is not None]
+    states = [*session.model.states()]
     if states:
         raise refuse("E1732", states[0], tensor=states[0], reason=Phrase("an op writes to none of its inputs"))
     told = ", ".join(f"Tensor x{n}" for n in range(len(inputs)))
@@ -120,11 +121,12 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
         sizes = session._sizes_of(stands, {})
         torch.cuda.current_stream().synchronize()
         pool: dict[str, Buffer] = session._pool
-        program = Program(session._device, session.text, session.module, sizes, pool, session._code)
-        kept[form] = (
-            Queued(session._device, program, names, outputs),
-            [sizes_of(t.type.shape, sizes) for t in model.outputs],
-        )
+        owner = session.owner_of(sizes)
+        shapes = [sizes_of(t.type.shape, sizes) for t in model.outputs]
+        given = {n: lent(n, t.numel(), t.element_size()) for n, t in zip(names, tensors)}
+        given |= {t.name: lent(t.name, math.prod(s), t.type.dtype.bytes) for t, s in zip(model.outputs, shapes)}
+        program = Program(owner._device, owner.text, owner.module, sizes, {**pool, **given}, owner._code)
+        kept[form] = Queued(session._device, program, names, outputs), shapes
         return kept[form]
 
     def run(tensors: Sequence[Any]) -> list[Any]:

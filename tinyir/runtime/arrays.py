@@ -255,7 +255,7 @@ class _Npz:
 
 class _SafeTensors:
     """The format: 8 bytes length (little endian), a JSON header of {name: {dtype, shape, data_offsets}}, then the raw
-    bytes."""
+    bytes. Read here, since the safetensors package gives NumPy neither bf16 nor fp8, and opens paths alone."""
 
     def __init__(self, file: BinaryIO):
         self._file = file

@@ -29,7 +29,8 @@ class _Set:
 
 class Queued:
     """One program for tensors that the caller keeps: `inputs` and `outputs` are the names of those that a run is given,
-    in order. Its buffers between launches are its own, so runs follow one another, on whatever stream."""
+    in order; of the program's own buffers for these only the sizes count (`lent`). Its buffers between launches are its
+    own, so runs follow one another, on whatever stream."""
 
     def __init__(self, device: CudaDevice, program: Program, inputs: Sequence[str], outputs: Sequence[str]):
         self._device, self._program = device, program
@@ -37,6 +38,7 @@ class Queued:
         self._inputs = len(inputs)
         self._sets: dict[tuple[int, ...], _Set] = {}
         self._own: _Set | None = None
+        self._rooms: list[Buffer] = []  # where inputs are copied to and outputs from, once that is needed
         self._event = made_by("cuEventCreate", _NO_TIMING)
         self._last: int | None = None
         self._program.make_once()
@@ -68,6 +70,9 @@ class Queued:
                 found.graph.release()
         self._sets.clear()
         self._own = None
+        for buffer in self._rooms:
+            self._device.free(buffer)
+        self._rooms.clear()
         event, self._event = self._event, 0
         if event:
             call("cuEventDestroy_v2", event)
@@ -95,15 +100,21 @@ class Queued:
         found.graph.run(stream)
 
     def _run_on_copies(self, addresses: tuple[int, ...], stream: int) -> None:
-        buffers = [self._program.buffers[name] for name in self._names]
         if self._own is None:
-            self._own = _Set(self._bound([b.address for b in buffers]))
-        pairs = list(zip(buffers, addresses))
+            stated = [self._program.buffers[name] for name in self._names]
+            self._rooms = [self._device.allocate(b.name, b.count, b.item) for b in stated]
+            self._own = _Set(self._bound([b.address for b in self._rooms]))
+        pairs = list(zip(self._rooms, addresses))
         for buffer, address in pairs[: self._inputs]:
             _copy(buffer.address, address, buffer.bytes, stream)
         self._replay(self._own, stream)
         for buffer, address in pairs[self._inputs :]:
             _copy(address, buffer.address, buffer.bytes, stream)
+
+
+def lent(name: str, count: int, item: int) -> Buffer:
+    """What a program is told of a tensor whose memory each run is given: how large it is."""
+    return Buffer(name, 0, count, item, -1)
 
 
 def _copy(to: int, source: int, size: int, stream: int) -> None:
@@ -117,4 +128,4 @@ def _is_capturing(stream: int) -> bool:
     return found.value != 0
 
 
-__all__ = ["MOST_SETS", "Queued"]
+__all__ = ["MOST_SETS", "Queued", "lent"]

@@ -1,0 +1,172 @@
+"""Programs on torch's tensors on a GPU, as far as the CPU can tell: a torch and a card that launch nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.dynamo import on_cuda
+from tinyir.dynamo.piece import Piece
+
+from .fake_cuda import Machine, machine  # noqa: F401
+from .test_dynamo import Device, Fake, Graph, dtype, layers
+
+STREAM = 500
+
+
+class Tensor:
+    """A tensor on the card: its memory is the host's."""
+
+    is_cuda = True
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...] = (), offset: int = 0):
+        self.shape, self.strides, self.dtype = shape, strides, dtype("float32")
+        self.room = np.zeros(4 * int(np.prod(shape)) + 512, np.uint8)
+        self.address = -(-self.room.ctypes.data // 256) * 256 + offset
+        self._version, self.copies = 0, list[Any]()
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def numel(self) -> int:
+        return int(np.prod(self.shape))
+
+    def element_size(self) -> int:
+        return 4
+
+    def is_contiguous(self) -> bool:
+        return not self.strides
+
+    def is_inference(self) -> bool:
+        return False
+
+    def to(self, _: Any) -> Tensor:
+        return self
+
+    def contiguous(self) -> Tensor:
+        self.copies.append(Tensor(self.shape) if self.strides else self)
+        return self.copies[-1]
+
+    def clone(self) -> Tensor:
+        self.copies.append(Tensor(self.shape))
+        return self.copies[-1]
+
+
+@pytest.fixture
+def torch(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: F811
+    """What is asked of torch: memory, and its current stream."""
+    machine.others = (STREAM,)
+    waits: list[int] = []
+    stream = types.SimpleNamespace(cuda_stream=STREAM, synchronize=lambda: waits.append(STREAM))
+    made = types.ModuleType("torch")
+    made.made = []  # type: ignore[attr-defined]
+
+    def empty(shape: Any, **_: Any) -> Tensor:
+        made.made.append(Tensor(tuple(shape)))
+        return made.made[-1]
+
+    made.empty, made.waits = empty, waits  # type: ignore[attr-defined]
+    made.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
+        current_stream=lambda _=0: stream,
+        device_count=lambda: 1,
+        current_device=lambda: 0,
+        device=lambda _: contextlib.nullcontext(),
+    )
+    monkeypatch.setitem(sys.modules, "torch", made)
+    on_cuda._SHARED.clear()
+    yield made
+    for one in on_cuda._SHARED.values():
+        one.device.release()
+    on_cuda._SHARED.clear()
+
+
+def on_card(graph: Graph) -> Graph:
+    """The graph with its tensors on a GPU."""
+    for node in graph.graph.nodes:
+        value = node.meta["val"]
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, Fake):
+                one.device = Device("cuda", 0)
+                one.dtype.itemsize = 2 if one.dtype[:] == "float16" else 4
+    return graph
+
+
+@pytest.fixture
+def program(torch: Any) -> Any:
+    piece = Piece(on_card(layers()), frozenset(["w", "b"]), 3)
+    made = on_cuda.OnCuda(piece)
+    yield made
+    made.close()
+
+
+def arguments(rows: int = 7) -> list[Any]:
+    return [Tensor((rows, 6)), Tensor((6, 400), (1, 6)), Tensor((400,)), rows]
+
+
+def test_memory_is_torchs_and_nothing_is_waited_for(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
+    given = arguments()
+    narrow, x, rows, none, left, again = program(*given)
+    assert x is given[0] and rows == 7 and none is None and again is narrow
+    assert [t.shape for t in (narrow, left)] == [(7, 2, 200), (7, 200)]
+    used = {v for c in machine.calls if c[0] == "launch" for v in c[2]}
+    assert {given[0].address, given[2].address, narrow.address, left.address} <= used
+    maps = {m[2] for m in machine.maps}
+    assert given[1].address in used | maps  # the weight is read where it is
+    machine.names()
+    torch.waits.clear()
+    for _ in range(3):
+        program(*given)
+    assert torch.waits == [] and "synchronize" not in machine.names()
+
+
+def test_sizes_have_programs_of_their_own_and_share_the_code(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
+    shapes = [program(*arguments(rows))[0].shape[0] for rows in (7, 9, 7, 30, 9)]
+    assert shapes == [7, 9, 7, 30, 9]
+    codes = {id(found.program._code) for found in program._sized.values()}
+    assert len(codes) == 1
+
+
+def test_weights_that_move_are_read_where_they_are(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
+    given = arguments()
+    program(*given)
+    moved = [given[0], Tensor((6, 400), (1, 6)), *given[2:]]
+    machine.calls.clear()
+    machine.maps.clear()
+    program(*moved)
+    used = {v for c in machine.calls if c[0] == "launch" for v in c[2]} | {m[2] for m in machine.maps}
+    assert moved[1].address in used and given[1].address not in used
+
+
+def test_a_weight_at_an_odd_address_is_copied_and_copied_anew(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
+    given = arguments()
+    given[1] = Tensor((6, 400), (1, 6), offset=4)
+    program(*given)
+    program(*given)
+    assert len(given[1].copies) == 1
+    given[1]._version += 1
+    program(*given)
+    assert len(given[1].copies) == 2
+
+
+def test_an_input_in_another_order_is_copied(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
+    given = arguments()
+    given[0] = Tensor((7, 6), (1, 7))
+    program(*given)
+    used = {v for c in machine.calls if c[0] == "launch" for v in c[2]}
+    assert given[0].copies[0].address in used and given[0].address not in used
+
+
+def test_a_program_gives_its_memory_back(machine: Machine, torch: Any) -> None:  # noqa: F811
+    made = on_cuda.OnCuda(Piece(on_card(layers()), frozenset(["w", "b"]), None))
+    for rows in range(2, 14):
+        made(*arguments(rows))
+    assert len(made._sized) == on_cuda.MOST_SIZES
+    living = set(machine.living)
+    made.close()
+    made.close()
+    assert machine.living < living
