@@ -54,7 +54,7 @@ def made(case: Case, count: int) -> list[Made]:
     from tinyir.ir import manifest, plan
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower.plan import CROWDED, candidates
-    from tinyir.runtime.compile import cubin_of, usage_of
+    from tinyir.runtime.compile import cubins_of, usage_of
 
     module: Any = read(model_of(case), "attention.json")
     for stage in ("index", "poly", "region"):
@@ -68,7 +68,8 @@ def made(case: Case, count: int) -> list[Made]:
     for candidate in kept[:count]:
         one = candidate.plan
         text = manifest.show(cu.lower(gpu.lower(plan.Module(module, (one,)))))
-        (use,) = usage_of(cubin_of(text, "sm_90a")).values()
+        (cubin,) = cubins_of(text, "sm_90a", jobs=1).values()  # as the program will ask for it
+        (use,) = usage_of(cubin).values()
         name = f"{one.tile[0]}x{one.tile[1]} warp {one.warp_tile[0]} stages {one.stages}"
         name += f" ({candidate.cost.microseconds:.0f})"
         texts.append(Made(name, text, use.registers, use.spill_stores + use.spill_loads))

@@ -316,12 +316,12 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def prepared(case: Case, folder: Path | None) -> tuple[str | None, tuple[str, ...]]:
     """The text of a case, compiled into the cache, and what ptxas says of wgmma and of spills."""
-    from tinyir.runtime.compile import cubin_of
+    from tinyir.runtime.compile import cubins_of
 
     text = (folder / f"{case.name}.cu").read_text(encoding="utf-8") if folder else emitted(case)
     if text is None:
         return None, ()
-    log = cubin_of(text, "sm_90a").log.splitlines()
+    log = "\n".join(c.log for c in cubins_of(text, "sm_90a", jobs=1).values()).splitlines()
     said = (line for line in log if "C75" in line or "spill" in line and " 0 bytes spill stores" not in line)
     return text, tuple(f"{case.name}: {line.strip()}" for line in said)
 

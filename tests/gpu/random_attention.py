@@ -17,8 +17,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
@@ -28,6 +26,7 @@ from tests.unit.random_attention import (  # noqa: E402
     drawn,
     is_near,
     model_and_arrays,
+    wanted_of,
     with_warps,
 )
 from tinyir.kit.diag import Refused  # noqa: E402
@@ -49,7 +48,6 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
     from tinyir.ir import manifest
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower import plan as to_plan
-    from tinyir.play import tiny as play_tiny
     from tinyir.play.arrays import bind_symbols
     from tinyir.runtime.program import Program
 
@@ -64,8 +62,7 @@ def trial(number: int, device: str, longest: int) -> tuple[str, str]:
     one = attention_of(planned)
     try:
         code = cu.lower(gpu.lower(planned))
-        with np.errstate(all="ignore"):
-            wanted = play_tiny.play(model, arrays)
+        wanted = wanted_of(how, arrays)
         card = device_of(device)
         program = Program(card, manifest.show(code), code, bind_symbols(code.region.model, arrays))
         program.upload(arrays)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.bench.attention import Case, model_of
 from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
@@ -69,9 +70,9 @@ def with_few(module: plan.Module, ctas: int) -> plan.Module:
     return replace(module, plans=(replace(module.plans[0], persistent=ctas), *module.plans[1:]))
 
 
-def assert_equals_playback(module: plan.Module, arrays: dict[str, np.ndarray], seed: int = 0) -> None:
+def assert_equals_playback(module: plan.Module, arrays: dict[str, np.ndarray], seed: int = 0, algo: str = ALGO) -> None:
     """The output is near playback's, and NaN where that is."""
-    assert module.plans[0].algo == ALGO
+    assert module.plans[0].algo == algo
     _, code = lowered(module)
     dtype = module.program.model.outputs[0].type.dtype.name
     found, wanted = (run["O"].astype(np.float64) for run in (simulated(code, arrays, seed), played(code, arrays)))
@@ -375,3 +376,14 @@ def test_turning_groups_share_out_the_work(heads: int, rows: int, width: int, tm
             for order in (turning, grouped)
         )
         assert most < 1.15 < 1.25 < usual
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_tiles_that_read_the_same_of_a_tensor_run_together(arch: str) -> None:
+    """A bias of each head that all of a batch share: the batch is the fastest of the axes that number the tiles."""
+    case = Case("fp16", 3, 2, 2, 70, 64, has_bias=True)
+    module = to_plan.lower(regions_of(model_of(case)), arch)
+    assert ("i1", "i0", "i2.o") in {b.axes for b in module.plans[0].bind}
+    arrays = arrays_of(module.program, {"B": 3, "S": 70}, 4)
+    assert_equals_playback(with_few(module, 2) if arch == "sm90" else module, arrays, algo=module.plans[0].algo)

@@ -3,15 +3,13 @@ playback of the model."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
-from tinyir.play import tiny as play_tiny
 
 from .emitted import lowered, simulated
-from .random_attention import TENSOR_CORES, attention_of, drawn, is_near, model_and_arrays, with_warps
+from .random_attention import TENSOR_CORES, attention_of, drawn, is_near, model_and_arrays, wanted_of, with_warps
 from .stages import needs_host_compiler
 
 COUNT = 100
@@ -29,8 +27,7 @@ def test_a_random_attention_equals_playback(number: int) -> None:
     if attention_of(planned).algo not in TENSOR_CORES:  # a few scores cost less by threads alone
         planned = with_warps(planned, number)
     assert attention_of(planned).algo in TENSOR_CORES, how
-    with np.errstate(all="ignore"):
-        wanted = play_tiny.play(model, arrays)
+    wanted = wanted_of(how, arrays)
     assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how) == "", how
 
 

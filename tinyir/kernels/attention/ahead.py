@@ -13,11 +13,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 
-from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
+from ...ir.body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
 from ...ir.expr import Bound
 from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.runs import offset_of
+from ...ir.traits import axes_of
 from ..candidate import holds_everywhere
 from ..parts.boxes import multiple_of
 from ..parts.point import needed
@@ -63,6 +64,13 @@ def needs_of(kernel: Streaming) -> tuple[Bound, ...]:
     return tuple(dict.fromkeys(b for read in reads_ahead(kernel) for b in multiple_of(shapes[read.tensor][-1], PAIR)))
 
 
+def outer_of(kernel: Streaming) -> tuple[Axis, ...]:
+    """The axes of tiles in the order in which these are taken, the last the fastest: along an axis that no tensor which
+    is read ahead has, CTAs that run together read the same of it."""
+    reads = reads_ahead(kernel)
+    return tuple(sorted(kernel.outer, key=lambda a: bool(reads) and all(a.name not in axes_of(r) for r in reads)))
+
+
 def assumptions(kernel: Streaming, model: Model, always: tuple[Bound, ...] = ()) -> tuple[tuple[Bound, ...], ...]:
     """What plans may assume, beside what they have to: rows of even lengths where all shape sets have them, and
     nothing."""
@@ -88,4 +96,4 @@ def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
     return put(body)
 
 
-__all__ = ["assumptions", "load_clocks", "put_ahead", "reads_ahead"]
+__all__ = ["assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead"]

@@ -17,6 +17,7 @@ from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
+from ..attention.ahead import outer_of
 from ..attention.score import outgrown, score_of, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 from .pages import Page, page_of
@@ -102,7 +103,7 @@ class Flash:
     @property
     def outer(self) -> tuple[Axis, ...]:
         """The axes that no row has."""
-        outer, group = self.streaming.outer, self.streaming.group
+        outer, group = outer_of(self.streaming), self.streaming.group
         return tuple(a for a in outer if a != group) if self.packed else outer
 
     @property

@@ -24,6 +24,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
+from ..attention.ahead import outer_of
 from ..attention.online import FP32, Held, OnlineSoftmax, type_of
 from ..family import Problem
 from ..parts.arrays import shared
@@ -80,7 +81,7 @@ class _Template(OnlineSoftmax):
         yield nodes.Let(self.of("tiles.m"), high)
         extents = (Expr.of(self.of("heads")), Expr.of(self.of("tiles.m")))
         yield nodes.Order((head, tm), Expr.of("cta.x"), extents, plan.order.width if plan.order else 0)
-        yield from (nodes.Let(n, e) for n, e in split(Expr.of(head), self.streaming.outer).items())
+        yield from (nodes.Let(n, e) for n, e in split(Expr.of(head), outer_of(self.streaming)).items())
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
         yield nodes.Let(self.of("m0"), plan.tile[0] * place)
         yield nodes.Let(self.of("part"), plan.warp_tile[0] * Expr.of("warp.index"))

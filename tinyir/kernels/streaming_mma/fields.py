@@ -9,6 +9,7 @@ from ...ir.plan import Async, Bind, Cache, Edge, Load
 from ...target.hopper import SWIZZLE_BYTES
 from ..accepts import Fields, only, where
 from ..attention import Streaming
+from ..attention.ahead import outer_of
 from ..check.case import Case
 from ..parts.contraction_fields import grouped
 from ..resources import MAX_STAGES
@@ -43,7 +44,7 @@ def fields(case: Case) -> Fields:
 
 def bind_of(kernel: Streaming) -> tuple[Bind, ...]:
     """Tiles of rows of all heads are counted along x, rows by warps."""
-    outer = tuple(a.name for a in kernel.outer)
+    outer = tuple(a.name for a in outer_of(kernel))
     return Bind((*outer, f"{kernel.row.name}.o"), "cta.x"), Bind((f"{kernel.row.name}.i",), "warp.y")
 
 
