@@ -129,6 +129,10 @@ class Built:
             row["compile_us"], row["eager_us"], row["copy_us"] = timed(device, runs, RUNS)
             return row
         buffers = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), 0) for n, t in x.items()}
+        for name in case.inputs if case.odd else ():
+            size = x[name].element_size()
+            flat = Buffer(f"{name}.from", x[name].data_ptr() - size, x[name].numel() + 1, size, 0)
+            buffers[flat.name] = flat
         program = Program(device, self.text, manifest.parse(self.text), {}, kept=buffers)
         torch.cuda.synchronize()
         program.run()
@@ -282,7 +286,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="some ops, by commas")
     parser.add_argument("--shapes", default="", help="some shapes, by commas: 8192x8192,16x131072")
     parser.add_argument("--dtypes", default="fp32,fp16")
-    parser.add_argument("--odd", action="store_true", help="tensors that begin one element after an aligned address")
+    parser.add_argument("--odd", action="store_true", help="inputs that begin one element after an aligned address")
     parser.add_argument("--no-rival", action="store_true", help="eager torch in place of torch.compile")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="processes that compile")
     parser.add_argument("--out", type=Path, default=Path("memory.json"))

@@ -220,7 +220,8 @@ OPS: dict[str, Op] = {
 
 @dataclass(frozen=True)
 class Case:
-    """An op at a shape in a dtype. With `odd` each tensor begins one element after an aligned address."""
+    """An op at a shape in a dtype. With `odd` each input begins one element after an aligned address: as what follows
+    the first element of a flat tensor."""
 
     op: str
     dtype: str
@@ -255,19 +256,29 @@ class Case:
 
 def model_of(case: Case) -> str:
     """The model in front-end JSON."""
+    lines: list[Line] = []
+    types = dict(case.types)
+    names = {n: f"{n}.from" if case.odd else n for n in case.inputs}
+    for name, flat in names.items() if case.odd else ():
+        dtype, shape = types.pop(name)
+        size = math.prod(shape)
+        types[flat] = (dtype, (size + 1,))
+        lines += [
+            ("Slice", [flat], [f"{name}.flat"], {"starts": [1], "ends": [size + 1], "axes": [0]}),
+            ("Reshape", [f"{name}.flat"], [name], {"shape": list(shape)}),
+        ]
     graph = []
-    for op, inputs, outputs, attrs in OPS[case.op].lines(case.shape, case.dtype):
+    for op, inputs, outputs, attrs in (*lines, *OPS[case.op].lines(case.shape, case.dtype)):
         named = {"op": op} if op[0].isupper() else {"op": "Elementwise", "fn": op}
         graph.append({**named, "name": outputs[0], "inputs": inputs, "outputs": outputs, "attrs": attrs})
-    base = {"alignment": BYTES[case.dtype]} if case.odd else {}
     return json.dumps(
         {
             "name": case.op,
             "signature": {
-                "inputs": [{"tensor": n, **base} for n in case.inputs],
-                "outputs": [{"tensor": n, **base} for n in case.outputs],
+                "inputs": [{"tensor": n} for n in names.values()],
+                "outputs": [{"tensor": n} for n in case.outputs],
             },
-            "tensors": {n: {"dtype": d, "shape": list(s)} for n, (d, s) in case.types.items()},
+            "tensors": {n: {"dtype": d, "shape": list(s)} for n, (d, s) in types.items()},
             "graph": graph,
         }
     )
@@ -303,7 +314,8 @@ def operands_of(case: Case) -> dict[str, Any]:
     kinds = {"fp32": torch.float32, "fp16": torch.float16, "i8": torch.int8, "i64": torch.int64}
     found = {}
     for name, (dtype, shape) in case.types.items():
-        size = math.prod(shape) + case.odd
+        is_odd = case.odd and name in case.inputs
+        size = math.prod(shape) + is_odd
         if name in case.outputs:
             flat = torch.full((size,), -1 if dtype in ("i8", "i64") else math.nan, device="cuda", dtype=kinds[dtype])
         elif dtype in ("i8", "i64"):
@@ -311,7 +323,7 @@ def operands_of(case: Case) -> dict[str, Any]:
             flat = torch.randint(low, high, (size,), device="cuda", dtype=kinds[dtype])
         else:
             flat = torch.randn(size, device="cuda", dtype=kinds[dtype])
-        found[name] = flat[case.odd :].view(shape)
+        found[name] = flat[is_odd:].view(shape)
     return found
 
 
