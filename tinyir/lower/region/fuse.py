@@ -31,7 +31,7 @@ from .normalise import holding_fault
 from .store_in_order import store_in_order
 from .witness import WITNESSED, witness_of
 
-FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
+FEW_ROWS, LONG_ROW = 64, 1 << 18  # fewer independent rows than this, and no cluster holds one: two kernels are better
 
 
 @dataclass(frozen=True, slots=True)
