@@ -79,7 +79,7 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
         body, before = writer.body(item.expr)
         lines += before
         written.append((item, body))
-    same, varying = _parted(lines, neighbours.turn)
+    same, varying = parted(lines, neighbours.turn)
     for item, body in written:
         neighbours.store(item, body, writer.point, region.iters, varying)
     single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
@@ -116,7 +116,7 @@ class _Beside(Statements):
         return held
 
 
-def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
+def parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
     """The statements that are the same for all neighbours, and the others."""
     same, inside, varying, places = [], [], set(), {turn}
     for s in lines:
@@ -132,4 +132,4 @@ def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], lis
     return same, inside
 
 
-__all__ = ["vector_statements"]
+__all__ = ["parted", "vector_statements"]

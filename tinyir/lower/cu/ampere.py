@@ -275,7 +275,8 @@ class Ampere:
                 self.say(line)
         else:
             self.say(f"const {kind} piece = *(const {kind} *)&{first};")
-            value = f"float_of_{dtype}(piece.x[{e}])" if dtype.name in SMALL_FLOATS else f"piece.x[{e}]"
+            is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
+            value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
             for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
                 self.say(line)
         self.depth -= 1
