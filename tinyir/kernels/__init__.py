@@ -12,6 +12,7 @@ from ..ir.region import Region
 from ..kit.diag import Refused
 from ..kit.phrase import Listing, Phrase
 from . import (
+    columns,
     flash,
     gemv,
     look_back,
@@ -44,6 +45,7 @@ FAMILIES: tuple[Family, ...] = (
     scans.BLOCK,
     scans.THREAD,
     look_back.FAMILY,
+    columns.FAMILY,
     maps.FAMILY,
     transposed.FAMILY,
     scatter_atomic.FAMILY,
