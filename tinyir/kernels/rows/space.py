@@ -23,7 +23,7 @@ from ..resources import WALK
 from .declare import each_of
 
 THREADS = (32, 64, 128, 256, 512, 1024)
-LANES = (4, 8, 16, 32)  # of a warp that share a row with no other warp
+LANES = (2, 4, 8, 16, 32)  # of a warp that share a row with no other warp
 OF_ROWS = 128  # threads of a CTA that has several rows
 CLUSTERS = (2, 4, 8)
 OF_CLUSTER = (256, 512, 1024)
