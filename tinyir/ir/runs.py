@@ -27,6 +27,7 @@ from .traits import axes_of, bodies_of, extent_of
 
 WIDTHS = (16, 8, 4, 2)  # elements
 STEPS = (1, 2, 3, 4)  # elements from one to the next, so that a line still holds what neighbours read
+SHARED = tuple(1 << n for n in range(13))  # points that share an element
 MOST_HELD = 128  # registers of a thread for neighbours of all tensors
 WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
 
@@ -82,13 +83,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Elements before a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
-    and elements from one point's to the next."""
+    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
+    elements from one point's to the next, and points that share an element."""
 
     at: Expr
     size: int
     is_written: bool
     step: int
+    shared: int = 1
+
+    def begins(self, width: int) -> bool:
+        """Whether the elements of so many points begin on whole accesses."""
+        return is_multiple(self.at, max(1, width // self.shared))
 
 
 def map_runs(region: Region) -> tuple[Run, ...]:
@@ -120,7 +126,7 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
     if not starts or not _fits(starts, width) or not all(is_multiple(s.at, width) for s in starts if s.is_written):
         return None
     run = Run(axes, width)
-    if not run.is_whole and _singles(starts, width):
+    if not run.is_whole and (_singles(starts, width) or _are_shared(starts)):
         return None
     folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
     return run if run.is_whole or not folds and count == len(region.iters) and _is_worth_cutting(run) else None
@@ -134,7 +140,11 @@ def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
 
 
 def _singles(starts: Iterable[Start], width: int) -> tuple[int, ...]:
-    return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not is_multiple(s.at, width)))
+    return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not s.begins(width)))
+
+
+def _are_shared(starts: Iterable[Start]) -> bool:
+    return any(s.shared > 1 for s in starts)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -170,6 +180,9 @@ def row_run(region: Region, kernel: Any, width: int) -> Run | None:
     starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)
     if not starts or not _fits(starts, width):
         return None
+    if _are_shared(starts):
+        run = Run(kernel.row, width)
+        return run if run.is_whole and all(s.begins(width) for s in starts) else None
     first = starts[0].at
     if not all(is_multiple(s.at - first, width) for s in starts):
         return None
@@ -179,8 +192,9 @@ def row_run(region: Region, kernel: Any, width: int) -> Run | None:
 
 def _fits(starts: Iterable[Start], width: int) -> bool:
     """Whether the narrowest tensor's neighbours are one access, and those of all tensors fit in registers."""
-    sizes = [s.size for s in starts]
-    return width * min(sizes) <= ACCESS_BYTES and width * sum(-(-size // 4) for size in sizes) <= MOST_HELD
+    moved = [width // s.shared * s.size for s in starts if s.shared < width]
+    words = sum(max(1, width // s.shared) * -(-s.size // 4) for s in starts)
+    return bool(moved) and min(moved) <= ACCESS_BYTES and words <= MOST_HELD
 
 
 def _is_worth_cutting(run: Run) -> bool:
@@ -209,13 +223,18 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
         if not is_write and not _is_everywhere(region, groups, names):
             continue
         steps = (1,) if is_write or not is_everywhere else STEPS
-        start, step = next(
-            ((at, step) for step in steps if (at := start_of(region.tensor(name), index, groups, step)) is not None),
-            (None, 0),
+        ways = [(step, 1) for step in steps] + [(1, shared) for shared in SHARED[1:] if not is_write]
+        start = next(
+            (
+                Start(at, region.tensor(name).type.dtype.bytes, is_write, step, shared)
+                for step, shared in ways
+                if (at := start_of(region.tensor(name), index, groups, step, shared)) is not None
+            ),
+            None,
         )
         if start is None:
             return ()
-        found.append(Start(start, region.tensor(name).type.dtype.bytes, is_write, step))
+        found.append(start)
     return tuple(found)
 
 
@@ -227,13 +246,14 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
 
 
 def start_of(
-    tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1
+    tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1, shared: int = 1
 ) -> Expr | None:
-    """Where in a tensor the first point of a run is; None where the others do not follow it in steps of this number of
-    elements."""
+    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many
+    elements, of which so many points share each."""
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
-    rests = (offset - step * number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    numbers = (number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    rests = (offset - step * (number // shared if shared > 1 else number) for number in numbers)
     return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
 
 

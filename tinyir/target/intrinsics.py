@@ -118,6 +118,17 @@ def _integer(name: str) -> Intrinsic:
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic(
+        "float_of_small",
+        """\
+// An integer of 8 or 16 bits, as the fraction of a float from 2^23 on: the unit that converts integers is a slow one.
+__device__ __forceinline__ float float_of_small(unsigned short x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
+__device__ __forceinline__ float float_of_small(unsigned char x) { return float_of_small((unsigned short)x); }
+__device__ __forceinline__ float float_of_small(short x) {
+  return __uint_as_float(0x4b000000u | (unsigned short)(x ^ 0x8000)) - 8421376.0f;
+}
+__device__ __forceinline__ float float_of_small(signed char x) { return float_of_small((short)x); }""",  # noqa: E501
+    ),
+    Intrinsic(
         "float_of_fp8e5m2",
         """\
 __device__ __forceinline__ float float_of_fp8e5m2(fp8e5m2 x) {

@@ -64,7 +64,7 @@ class Values:
         if isinstance(body, Literal):
             return f"{dtype.cuda}{{{_bits(body.value, dtype)}}}"
         if isinstance(body, Unary) and body.op == "cast" and body.dtype == dtype:
-            return _narrowed(self.value(body.x), body.x.dtype, dtype)
+            return _narrowed(self._converted(body.x), body.x.dtype, dtype)
         return f"{dtype.cuda}_of_float({self.value(body)})"
 
     def value(self, body: Body) -> str:
@@ -143,8 +143,14 @@ class Values:
             return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
         return f"({dtype.cuda})({text})" if dtype.bits < 32 and not is_exact else text
 
-    def _cast(self, x: Body, dtype: DType) -> str:
+    def _converted(self, x: Body) -> str:
+        """A value that becomes a float: an integer of 8 or 16 bits is one."""
         text = self.value(x)
+        is_small = x.dtype.is_integer and x.dtype.bits < 32
+        return f"float_of_small(({x.dtype.cuda}){_closed(text)})" if is_small else text
+
+    def _cast(self, x: Body, dtype: DType) -> str:
+        text = self._converted(x) if arithmetic_type(dtype) == "float" else self.value(x)
         if x.dtype == dtype:
             return text
         if dtype.name in SMALL_FLOATS:
@@ -153,7 +159,8 @@ class Values:
             return f"{_closed(text)} != 0"
         if x.dtype.is_float and dtype.is_integer:
             return f"{dtype}_of({text})"
-        return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
+        is_float = arithmetic_type(x.dtype) == dtype.cuda or text.startswith("float_of_small")
+        return text if is_float else f"({dtype.cuda}){_closed(text)}"
 
     def of_word(self, word: str, dtype: DType) -> str:
         """The random number of a dtype that a word of 32 bits gives."""
