@@ -125,3 +125,28 @@ def test_a_row_that_is_no_whole_vectors_has_no_run_of_shared_elements() -> None:
         )
         one = region.parse(text).program.regions[0]
         assert (row_run(one, kernel_of(one, "row"), 4) is not None) == is_run
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16"])
+def test_each_small_integer_is_a_float_without_a_conversion(dtype: str) -> None:
+    """All of them, and their differences from one another and from numbers, bit for bit."""
+    info = np.iinfo({"u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16}[dtype])
+    x = np.arange(info.min, info.max + 1, dtype=info.dtype)
+    z = np.random.default_rng(5).permutation(x)
+    text = region_text(
+        f"in X : {dtype}[{x.size}]\nin Z : {dtype}[{x.size}]\nout A : fp32[{x.size}]\nout B : fp32[{x.size}]\n"
+        f"out C : fp32[{x.size}]\nout D : fp32[{x.size}]\nout E : fp16[{x.size}]",
+        f"for i0: {x.size}\n%x = cast(X[i0]) : fp32\nyield A[i0] = %x\n"
+        "yield B[i0] = sub(cast(X[i0]) : fp32, cast(Z[i0]) : fp32)\n"
+        "yield C[i0] = sub(cast(X[i0]) : fp32, 8.0)\nyield D[i0] = sub(cast(X[i0]) : fp32, 0.5)\n"
+        "yield E[i0] = cast(X[i0]) : fp16",
+    )
+    module = lower_to("cu", lower_to("gpu", lower_to("plan", region.parse(text), "sm90", "h200"), "sm90"), "sm90")
+    assert "raised" in manifest.show(module) and "(float)" not in manifest.show(module)
+    given, wide = simulated(module, {"X": x, "Z": z}), x.astype(np.float32)
+    wanted = {"A": wide, "B": wide - z.astype(np.float32), "C": wide - 8, "D": wide - np.float32(0.5)}
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(given[name], array, err_msg=name)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(given["E"], x.astype(np.float16))

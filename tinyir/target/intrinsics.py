@@ -118,15 +118,13 @@ def _integer(name: str) -> Intrinsic:
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic(
-        "float_of_small",
+        "raised",
         """\
-// An integer of 8 or 16 bits, as the fraction of a float from 2^23 on: the unit that converts integers is a slow one.
-__device__ __forceinline__ float float_of_small(unsigned short x) { return __uint_as_float(0x4b000000u | x) - 8388608.0f; }
-__device__ __forceinline__ float float_of_small(unsigned char x) { return float_of_small((unsigned short)x); }
-__device__ __forceinline__ float float_of_small(short x) {
-  return __uint_as_float(0x4b000000u | (unsigned short)(x ^ 0x8000)) - 8421376.0f;
-}
-__device__ __forceinline__ float float_of_small(signed char x) { return float_of_small((short)x); }""",  # noqa: E501
+// An integer of 8 or 16 bits plus 2^23, of signed ones 2^23 + 2^15: it is the fraction of a float. The unit that converts integers is slow.
+__device__ __forceinline__ float raised(unsigned short x) { return __uint_as_float(0x4b000000u | x); }
+__device__ __forceinline__ float raised(unsigned char x) { return raised((unsigned short)x); }
+__device__ __forceinline__ float raised(short x) { return raised((unsigned short)(x ^ 0x8000)); }
+__device__ __forceinline__ float raised(signed char x) { return raised((short)x); }""",  # noqa: E501
     ),
     Intrinsic(
         "float_of_fp8e5m2",

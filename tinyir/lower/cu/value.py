@@ -28,6 +28,7 @@ WRAPPING = {
     "mul": "wrap_mul({0}, {1})",
     "neg": "wrap_sub(({t})0, {0})",
 }
+MOST_APART = 1 << 20  # numbers from which that of an integer of 16 bits is exact in fp32, raised too
 ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
 LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
@@ -110,6 +111,9 @@ class Values:
         if body.op == "bitcast":
             text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
             return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
+        apart = self._apart(body) if isinstance(body, Binary) else ""
+        if apart:
+            return apart
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
@@ -145,9 +149,27 @@ class Values:
 
     def _converted(self, x: Body) -> str:
         """A value that becomes a float: an integer of 8 or 16 bits is one."""
-        text = self.value(x)
-        is_small = x.dtype.is_integer and x.dtype.bits < 32
-        return f"float_of_small(({x.dtype.cuda}){_closed(text)})" if is_small else text
+        return f"({self._raised(x)} - {_raise_of(x.dtype)}.0f)" if _is_small(x.dtype) else self.value(x)
+
+    def _raised(self, x: Body) -> str:
+        """An integer of 8 or 16 bits plus what `_raise_of` says, as a float."""
+        return f"raised(({x.dtype.cuda}){_closed(self.value(x))})"
+
+    def _apart(self, body: Binary) -> str:
+        """The difference of two integers of 8 or 16 bits, or of one and a number, without a conversion of either; empty
+        where it is none. Floats hold all of these numbers, so nothing is rounded."""
+        left, right = (
+            side.x if isinstance(side, Unary) and side.op == "cast" and _is_small(side.x.dtype) else None
+            for side in (body.left, body.right)
+        )
+        if body.op != "sub" or body.dtype.name != "fp32" or left is None:
+            return ""
+        if right is not None and _raise_of(left.dtype) == _raise_of(right.dtype):
+            return f"{self._raised(left)} - {self._raised(right)}"
+        number = body.right.value if isinstance(body.right, Literal) else None
+        if number is None or number != number or abs(number) > MOST_APART or number != int(number):
+            return ""
+        return f"{self._raised(left)} - {_raise_of(left.dtype) + int(number)}.0f"
 
     def _cast(self, x: Body, dtype: DType) -> str:
         text = self._converted(x) if arithmetic_type(dtype) == "float" else self.value(x)
@@ -159,7 +181,7 @@ class Values:
             return f"{_closed(text)} != 0"
         if x.dtype.is_float and dtype.is_integer:
             return f"{dtype}_of({text})"
-        is_float = arithmetic_type(x.dtype) == dtype.cuda or text.startswith("float_of_small")
+        is_float = arithmetic_type(x.dtype) == dtype.cuda or text.startswith("(raised")
         return text if is_float else f"({dtype.cuda}){_closed(text)}"
 
     def of_word(self, word: str, dtype: DType) -> str:
@@ -177,6 +199,15 @@ class Values:
         if body.dtype.name in SMALL_FLOATS:
             return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
+
+
+def _is_small(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.bits < 32
+
+
+def _raise_of(dtype: DType) -> int:
+    """By how much an integer of 8 or 16 bits is greater as the fraction of a float (`raised`)."""
+    return (1 << 23) + (1 << 15) * (dtype.kind == "i")
 
 
 def _narrowed(text: str, source: DType | None, target: DType) -> str:
