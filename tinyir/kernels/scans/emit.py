@@ -35,7 +35,7 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
-from .declare import meeting_arrays
+from .declare import meeting_arrays, turns_of
 from .vector import scan_vector_kernel
 
 WARP = 32
@@ -113,7 +113,7 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     inner += where_inside(writer().at_point(region.yields))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
-    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
+    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads), unroll=turns_of(plan))
     return Kernel(
         plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
     )

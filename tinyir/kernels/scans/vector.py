@@ -33,7 +33,7 @@ from ..parts.point import Fresh, below, divides, names_in, needed, split
 from ..parts.prefixes import Prefixes, limits_of, name_of
 from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
-from .declare import meeting_arrays
+from .declare import meeting_arrays, turns_of
 
 WARP = 32
 
@@ -90,7 +90,7 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
     arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
-    loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads))
+    loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads), unroll=turns_of(plan))
     return Kernel(
         plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
     )
