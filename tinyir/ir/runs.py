@@ -12,13 +12,13 @@ beside writes in whole vectors, what a map reads from between two accesses, or i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..kit.records import dataclass
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
-from .expr import ONE, ZERO, Expr
+from .expr import ONE, ZERO, Expr, Floor
 from .model import Tensor
 from .neighbours import ACCESS_BYTES, is_multiple
 from .present import guard_names, names_in
@@ -126,9 +126,11 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
     if not starts or not _fits(starts, width) or not all(is_multiple(s.at, width) for s in starts if s.is_written):
         return None
     run = Run(axes, width)
+    folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
+    if not folds and not _stores_whole(starts, width):
+        return None
     if not run.is_whole and (_singles(starts, width) or _are_shared(starts)):
         return None
-    folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
     return run if run.is_whole or not folds and count == len(region.iters) and _is_worth_cutting(run) else None
 
 
@@ -178,7 +180,7 @@ def row_run(region: Region, kernel: Any, width: int) -> Run | None:
         return None
     folds = [n.axes for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce) and n.axes[0].size is not None]
     starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)
-    if not starts or not _fits(starts, width):
+    if not starts or not _fits(starts, width) or not _stores_whole(starts, width):
         return None
     if _are_shared(starts):
         run = Run(kernel.row, width)
@@ -195,6 +197,12 @@ def _fits(starts: Iterable[Start], width: int) -> bool:
     moved = [width // s.shared * s.size for s in starts if s.shared < width]
     words = sum(max(1, width // s.shared) * -(-s.size // 4) for s in starts)
     return bool(moved) and min(moved) <= ACCESS_BYTES and words <= MOST_HELD
+
+
+def _stores_whole(starts: Iterable[Start], width: int) -> bool:
+    """Whether neighbours of each output are one access: in two, a warp's stores of either would leave out every other
+    piece of a line."""
+    return all(width * s.size <= ACCESS_BYTES for s in starts if s.is_written)
 
 
 def _is_worth_cutting(run: Run) -> bool:
@@ -265,6 +273,15 @@ def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
     return offset
 
 
+def sharing(region: Region) -> Iterator[int]:
+    """How many neighbours may share an element of each read: what its index is divided by, up to an access."""
+    for body in bodies_of(region):
+        for node in walk(body):
+            if isinstance(node, Read):
+                atoms = (atom for e in node.index for _, monomial in e.terms for atom in monomial)
+                yield from (d for a in atoms if isinstance(a, Floor) and (d := a.den.constant or 1) <= ACCESS_BYTES)
+
+
 def number_in(axes: tuple[Axis, ...], names: Mapping[str, Expr]) -> Expr:
     """The number of a point in the order of the axes, the last the fastest."""
     number, inner = ZERO, ONE
@@ -283,4 +300,15 @@ def _all_axes(region: Region, body: Body) -> set[str]:
     return found
 
 
-__all__ = ["Run", "map_run", "map_runs", "number_in", "offset_of", "row_run", "row_runs", "singles_of", "start_of"]
+__all__ = [
+    "Run",
+    "map_run",
+    "map_runs",
+    "number_in",
+    "offset_of",
+    "row_run",
+    "row_runs",
+    "sharing",
+    "singles_of",
+    "start_of",
+]

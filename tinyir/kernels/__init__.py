@@ -13,6 +13,7 @@ from ..kit.diag import Refused
 from ..kit.phrase import Listing, Phrase
 from . import (
     columns,
+    few_rows,
     flash,
     gemv,
     look_back,
@@ -35,11 +36,13 @@ from .problem import Kernel, kernels_of
 FAMILIES: tuple[Family, ...] = (
     warp_specialized.FAMILY,
     multistage.FAMILY,
+    few_rows.FEW,
     gemv.FAMILY,
     synchronous.FAMILY,
     flash.FAMILY,
     streaming_mma.FAMILY,
     streaming.FAMILY,
+    few_rows.ONE,
     rows.RESIDENT,
     rows.STREAMED,
     scans.BLOCK,
