@@ -111,9 +111,9 @@ class Values:
         if body.op == "bitcast":
             text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
             return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
-        apart = self._apart(body) if isinstance(body, Binary) else ""
-        if apart:
-            return apart
+        found = (self._apart(body) if isinstance(body, Binary) else "") or self._sigmoidal(body)
+        if found:
+            return found
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
@@ -123,6 +123,21 @@ class Values:
                 for o in operands
             ]
         return self.applied(body.op, dtype, *operands, result=body.dtype)
+
+    def _sigmoidal(self, body: Unary | Binary | Ternary) -> str:
+        """What activations are made of, by the units for exponentials and reciprocals: 1 + erf(x), 1 + tanh(x) and 1/(1
+        + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as well; empty for another body."""
+        if body.dtype.name != "fp32":
+            return ""
+        if isinstance(body, Unary) and body.op == "recip":
+            inner = _one_more(body.x)
+            return f"logistic_of_exp2({self.value(inner.x)})" if _is(inner, "exp2") else ""
+        inner = _one_more(body)
+        if _is(inner, "erf"):
+            return f"one_plus_erf({self.value(inner.x)})"
+        if _is(inner, "tanh"):
+            return f"2.0f * logistic_of_exp2({_closed(self.value(inner.x))} * {-2 * math.log2(math.e):.7g}f)"
+        return ""
 
     def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
         """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
@@ -199,6 +214,18 @@ class Values:
         if body.dtype.name in SMALL_FLOATS:
             return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
+
+
+def _one_more(body: Body) -> Body | None:
+    """What a sum with 1 adds it to."""
+    if not isinstance(body, Binary) or body.op != "add" or body.dtype.name != "fp32":
+        return None
+    sides = (body.left, body.right)
+    return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
+
+
+def _is(body: Body | None, op: str) -> bool:
+    return isinstance(body, Unary) and body.op == op
 
 
 def _is_small(dtype: DType) -> bool:
