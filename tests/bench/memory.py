@@ -149,7 +149,7 @@ class Built:
 
 
 def copier(device: Any, most: int) -> Callable[[int], Callable[[], None]]:
-    """Copies that read and write so many bytes together."""
+    """Copies that read and write a number of bytes together."""
     import torch
 
     from tests.bench.gemm import on_stream

@@ -80,7 +80,7 @@ def _cross_entropy(torch: Any, x: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _quantised(torch: Any, x: Mapping[str, Any]) -> tuple[Any, ...]:
-    """By fp32 in every dtype: where a number lies between two codes decides its rounding."""
+    """By fp32 in every dtype: the rounding of a number between two codes depends on it."""
     wide = x["X"].float()
     scale = wide.abs().amax(1, keepdim=True) * (1 / 127)
     return (torch.round(wide / scale).to(torch.int8), scale[:, 0])
@@ -342,7 +342,7 @@ def wanted_of(case: Case, x: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def error_of(case: Case, found: Iterable[Any], wanted: Iterable[Any]) -> float:
     """The greatest error of the outputs, as a share of each one's largest number. A code may be the next one, where a
-    number lies half way between two."""
+    number is half way between two."""
     worst = 0.0
     for got, exact in zip(found, wanted):
         apart = (got.double() - exact.double()).abs()

@@ -21,7 +21,7 @@ ROWS, LENGTH = 7, 77
 
 def arrays(dtype: type) -> np.ndarray:
     """Rows of few values, so that most are equal: of 0 and 1, all the same, of the least number, with infinities, with
-    NaN in front, behind and alone."""
+    NaN first, last and alone."""
     x = np.random.default_rng(3).integers(0, 2, (ROWS, LENGTH)).astype(dtype)
     x[1] = 1
     if np.issubdtype(dtype, np.floating):

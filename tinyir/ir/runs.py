@@ -83,7 +83,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Elements in front of a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
+    """Elements before a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
     elements from one point's to the next, and points that share an element."""
 
     at: Expr
@@ -93,7 +93,7 @@ class Start:
     shared: int = 1
 
     def begins(self, width: int) -> bool:
-        """Whether the elements of so many points begin on whole accesses."""
+        """Whether the elements of `width` points begin on whole accesses."""
         return is_multiple(self.at, max(1, width // self.shared))
 
 
@@ -256,8 +256,8 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
 def start_of(
     tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1, shared: int = 1
 ) -> Expr | None:
-    """Where in a tensor the first point of a run lies; None where the others do not follow it in steps of so many
-    elements, of which so many points share each."""
+    """Where in a tensor the first point of a run is; None where the others do not follow it in steps of `step`
+    elements, each of which `shared` points share."""
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
     numbers = (number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)

@@ -93,11 +93,11 @@ def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> 
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)
     check_constant(index, x.shape[axis], axis)
-    place, is_inside = _places(b, x, index, axis)
     if is_sparse(x, index.shape, axis):
+        place, is_inside = _places(b, x, index, axis)
         found = Sunk(b, place, index.shape, axis).picked(x)
         return b.emit("WHERE", is_inside, found, b.const(0, x.dtype, index.shape))
-    return b.emit("GATHER", b.reshape(x, [product(x.shape)]), place, axis=0)
+    return b.emit("GATHER", b.reshape(x, [product(x.shape)]), _places(b, x, index, axis)[0], axis=0)
 
 
 _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}

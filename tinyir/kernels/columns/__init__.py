@@ -1,4 +1,4 @@
-"""Folds across rows: lanes along what lies side by side, the other threads along the fold, which meet in shared
+"""Folds across rows: lanes along what is side by side, the other threads along the fold, which meet in shared
 memory."""
 
 from __future__ import annotations

@@ -8,12 +8,12 @@
         y.acc[v] = add(y.acc[v], X.v[v])
     store y.part[thread.y, 8*thread.x + v] over v: 8 = y.acc[v]
     barrier cta
-    for n in thread.index..256 step 256                    a thread a column
+    for n in thread.index..256 step 256                    one thread for each column
       if i0 < N
         y.sum[0] = what the threads of the column have, in their order
         the values at this point, and the stores
 
-Where there are few columns, so that many threads share each, they are folded in rounds, so many at once in each, and
+Where there are few columns, so that many threads share each, they are folded in rounds, a few at once in each, and
 always in the same order.
 """
 
@@ -89,7 +89,7 @@ class _Columns:
 
     @property
     def last(self) -> Axis:
-        """The axis along which columns lie side by side."""
+        """The axis along which columns are side by side."""
         return self.region.iters[-1]
 
     @property
@@ -170,7 +170,7 @@ class _Columns:
         return (*found, walk)
 
     def _round(self, step: int, number: int, left: int) -> Statement:
-        """Groups of threads fold so many numbers of each column, which leaves so many."""
+        """Groups of threads fold `number` numbers of each column, which leaves `left`."""
         columns, thread = self.plan.tile[0], Expr.of("thread.index")
         group, column = Expr.of(self.fresh.of("g")), Expr.of(self.fresh.of("n"))
         lines, totals = self._totals(self.parts[step], number, left, group, column)
@@ -185,7 +185,7 @@ class _Columns:
     def _totals(
         self, parts: tuple[str, ...], number: int, apart: int, group: Expr, column: Expr
     ) -> tuple[list[Statement], list[Read]]:
-        """The statements that fold so many numbers of a column, `apart` from one another, and for each fold the
+        """The statements that fold `number` numbers of a column, `apart` from one another, and for each fold the
         register that holds what they give."""
         lines: list[Statement] = []
         totals: list[Read] = []

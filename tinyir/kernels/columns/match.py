@@ -1,4 +1,4 @@
-"""Which maps fold across rows: each of their folds, all over axes of one length, is of what lies side by side along the
+"""Which maps fold across rows: each of their folds, all over axes of one length, is of what is side by side along the
 last axis of what is written."""
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.waiting import BARRIER_CLOCKS, WAITING_SHARPNESS
 from ..resources import threads_of
 from .declare import blocks_of, columns_of, rows_of
-from .match import lies, product_of, reads_of
+from .match import layout_of, product_of, reads_of
 
 OP_ISSUE = 0.6  # warp instructions of an op: some are done once for a piece
 AT_ONCE = 2  # steps whose loads are on their way together
@@ -26,9 +26,9 @@ def few_rows_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     piece, threads = plan.widest, threads_of(plan)
     held = 0
     for read in reads_of(product):
-        lie = lies(region, product, read, piece)
-        if lie is not None and lie.is_of_column and lie.shared < piece:
-            held += 2 * blocks_of(plan) * piece // lie.shared * read.dtype.bytes
+        placed = layout_of(region, product, read, piece)
+        if placed is not None and placed.is_of_column and placed.shared < piece:
+            held += 2 * blocks_of(plan) * piece // placed.shared * read.dtype.bytes
     resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
     under_way = min(ctas, device.sms * resident) * threads * held * AT_ONCE
     waited = at.work.bytes * device.dram_latency_ns / 1e3 / max(under_way, 1)

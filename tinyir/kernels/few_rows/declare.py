@@ -7,7 +7,7 @@ from ...ir.types import DTYPES
 from ..family import Array, Needs, Problem
 from ..problem import Contraction
 from ..resources import ADDRESSING, allotted
-from .match import lies, product_of, reads_of
+from .match import layout_of, product_of, reads_of
 
 FRAGMENT = 16  # columns of a warp's product
 EIGHT = 8  # rows of it
@@ -21,10 +21,10 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     small = rows // EIGHT * piece * product.small.dtype.bytes // 4
     words = 0
     for read in reads_of(product):
-        lie = lies(problem.region, product, read, piece)
-        if lie is not None:
-            count = 2 * blocks if lie.is_of_column else 1
-            words += count * max(1, piece // lie.shared * read.dtype.bytes // 4)
+        placed = layout_of(problem.region, product, read, piece)
+        if placed is not None:
+            count = 2 * blocks if placed.is_of_column else 1
+            words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
     wanted = held + 2 * (small + words) + 4 * blocks + ADDRESSING
     return Needs((part_of(plan, problem),), registers=allotted(plan, wanted), accumulators=held)
 

@@ -19,7 +19,7 @@ made the left operand of tensor cores there; its columns are their rows.
       the values at this point, and the stores
 
 Which elements of the sum a product takes together is free, so a thread multiplies those that it has read: no shuffle
-and no shared memory stands between memory and the tensor cores.
+and no shared memory is between memory and the tensor cores.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
 from .declare import EIGHT, FRAGMENT, blocks_of, columns_of, part_of, rows_of
-from .match import Product, lies, pieces_of, product_of, reads_of
+from .match import Product, layout_of, pieces_of, product_of, reads_of
 
-STEPS = 2  # whose loads stand together
+STEPS = 2  # whose loads are written together
 VECTOR = 8  # elements of the small factor in an access
 LANES = 4  # that share a row of an operand
 
@@ -165,21 +165,23 @@ class _FewRows:
 
     def _load(self, read: Read) -> list[Statement]:
         """What a thread reads of one tensor for its columns."""
-        product, lie = self.product, lies(self.region, self.product, read, self.piece)
-        count, halves = self.piece // lie.shared, 2 * blocks_of(self.plan) if lie.is_of_column else 1
+        product, placed = self.product, layout_of(self.region, self.product, read, self.piece)
+        count, halves = self.piece // placed.shared, 2 * blocks_of(self.plan) if placed.is_of_column else 1
         h, e, name = self.name("h"), self.name("e"), self.held(read)
         column = self.name("n0") + EIGHT * h + Expr.of("lane") // LANES
         at = e if count > 1 else ZERO
-        point = {product.sum.name: self.piece * self.name("chunk") + lie.shared * at, product.right.name: column}
+        point = {product.sum.name: self.piece * self.name("chunk") + placed.shared * at, product.right.name: column}
         over = ((str(e), Expr.of(count)),) if count > 1 else ()
         taken: Statement = nodes.Assign(
-            Place(name, (h if lie.is_of_column else ZERO, at)), substitute(read, point), over, count
+            Place(name, (h if placed.is_of_column else ZERO, at)), substitute(read, point), over, count
         )
         is_whole = divides(self.columns, product.right.size)
-        if lie.is_of_column and not is_whole:
+        if placed.is_of_column and not is_whole:
             taken = nodes.If(below(column, product.right.size), (taken,))
-        init = None if is_whole or not lie.is_of_column else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
-        walk = nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if lie.is_of_column else taken
+        init = (
+            None if is_whole or not placed.is_of_column else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
+        )
+        walk = nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
         return [nodes.Reg(name, type_of(read.dtype, halves, count), init=init), walk]
 
     def held(self, read: Read) -> str:
@@ -202,9 +204,9 @@ class _FewRows:
     def _made(self, body: Body) -> Body:
         """An element of the large factor, of what the thread has read."""
         if isinstance(body, Read):
-            lie = lies(self.region, self.product, body, self.piece)
-            row = self.name("r") // EIGHT if lie.is_of_column else ZERO
-            at = self.name("t") // lie.shared if lie.shared < self.piece else ZERO
+            placed = layout_of(self.region, self.product, body, self.piece)
+            row = self.name("r") // EIGHT if placed.is_of_column else ZERO
+            at = self.name("t") // placed.shared if placed.shared < self.piece else ZERO
             return Read(self.held(body), (row, at), body.dtype)
         if isinstance(body, Index):
             return replace(body, expr=self._number(body.expr))

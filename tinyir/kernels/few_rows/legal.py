@@ -15,7 +15,7 @@ from .match import pieces_of
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     """E1611 for a region that is none."""
     if not pieces_of(problem.region, problem.kernel):
-        what = Phrase("what is no product of few rows with a factor along the sum")
+        what = Phrase("a region that does not multiply few rows by a factor along the sum")
         yield fault_of(plan, "E1611", "algo", what=what, region=problem.region.name)
 
 

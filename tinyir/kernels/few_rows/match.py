@@ -1,5 +1,5 @@
-"""Which products have few rows, and a large factor that lies along the sum: what each of its reads is for the elements
-that a thread takes."""
+"""Which products have few rows, and a large factor that is contiguous along the sum: what each of its reads is for the
+elements that a thread takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTORS = ("fp16", "bf16")
 PIECES = (32, 16, 8)  # elements along the sum that a thread takes of a column
 ACCESS_BYTES = 16
 INSIDE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
-CHUNK = "chunk"  # the number of a piece, as the sum is written for `lies`
+CHUNK = "chunk"  # the number of a piece, as the sum is written for `layout_of`
 PLACE = "place"  # an element in it
 
 
@@ -89,17 +89,17 @@ def _of_row(region: Region, kernel: Row) -> Product | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Lies:
-    """How a read lies for a piece of a column: `shared` elements of the sum share each of its elements, and whether
-    columns have different ones."""
+class Placed:
+    """Where a read's elements are for a piece of a column: `shared` elements of the sum share each of its elements, and
+    whether columns have different ones."""
 
     shared: int
     is_of_column: bool
 
 
 @functools.lru_cache(maxsize=4096)
-def lies(region: Region, product: Product, read: Read, piece: int) -> Lies | None:
-    """How a read lies for pieces of so many elements; None where it does not begin on whole accesses."""
+def layout_of(region: Region, product: Product, read: Read, piece: int) -> Placed | None:
+    """Where a read's elements are for pieces of `piece` of the sum; None where they do not begin on whole accesses."""
     tensor = region.tensor(read.tensor)
     if tensor is None or not read.index:
         return None
@@ -110,7 +110,7 @@ def lies(region: Region, product: Product, read: Read, piece: int) -> Lies | Non
     shared = next((n for n in range(1, piece) if apart[n] != 0), piece)
     if piece % shared or apart != [n // shared for n in range(piece)] or not is_multiple(first, piece // shared):
         return None
-    return Lies(shared, product.right.name in axes_of(read))
+    return Placed(shared, product.right.name in axes_of(read))
 
 
 def reads_of(product: Product) -> tuple[Read, ...]:
@@ -127,16 +127,18 @@ def pieces_of(region: Region, kernel: Kernel) -> tuple[int, ...]:
         return ()
     found = []
     for piece in PIECES:
-        every = [lies(region, product, read, piece) for read in reads_of(product)]
-        small = lies(region, product, product.small, piece)
+        every = [layout_of(region, product, read, piece) for read in reads_of(product)]
+        small = layout_of(region, product, product.small, piece)
         if None in every or small is None or small.shared != 1 or not is_multiple(product.sum.size, 4 * piece):
             continue
         most = max(
-            piece // lie.shared * read.dtype.bytes for read, lie in zip(reads_of(product), every) if lie is not None
+            piece // placed.shared * read.dtype.bytes
+            for read, placed in zip(reads_of(product), every)
+            if placed is not None
         )
         if most <= ACCESS_BYTES:
             found.append(piece)
     return tuple(found)
 
 
-__all__ = ["CHUNK", "MOST_ROWS", "PLACE", "Lies", "Product", "lies", "pieces_of", "product_of", "reads_of"]
+__all__ = ["CHUNK", "MOST_ROWS", "PLACE", "Placed", "Product", "layout_of", "pieces_of", "product_of", "reads_of"]

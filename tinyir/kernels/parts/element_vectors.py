@@ -71,7 +71,7 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 
 
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
-    """The values and stores at the neighbours from `first` on, which stands for `at`: on each side of a place at which
+    """The values and stores at the neighbours from `first` on, whose value is `at`: on each side of a place at which
     the map becomes another, where it does, and one by one where they are on both."""
     halves = halves_of(region, str(first)) if len(run.axes) == 1 and run.is_whole else None
     if halves is not None:

@@ -52,8 +52,8 @@ class Accumulator:
         yield from self._taken(element, number, is_in_order=False)
 
     def _taken(self, element: Body, number: Expr, is_in_order: bool) -> Iterator[Statement]:
-        """The statements that take in an element which is better, or where elements come in any order as good and in
-        front of the one so far."""
+        """The statements that take in an element which is better, or where elements come in any order as good and
+        before the one so far."""
         fold, yes = self.fold, DTYPES["bool"]
         yield nodes.Value(f"{self.name}.element", element)
         new, best = Ref(f"{self.name}.element", element.dtype), Read(self.best, (ZERO,), element.dtype)

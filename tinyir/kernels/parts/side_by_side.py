@@ -187,7 +187,7 @@ class SideBySide:
 
     def _sharing(self, read: Body) -> int:
         """How many neighbours share an element of those that a read takes, which begin on a whole access; 1 where each
-        has its own, or they lie in another way."""
+        has its own, or they are placed otherwise."""
         tensor = self.region.tensor(read.tensor) if isinstance(read, Read) else None
         if tensor is None or not any(has_floor(e) and self.turn in e.names() for e in read.index):
             return 1
@@ -199,7 +199,7 @@ class SideBySide:
         return shared if is_even and is_multiple(first, width // shared) else 1
 
     def _from_shared(self, read: Read, shared: int) -> Read:
-        """A read of elements that so many neighbours share, each of which is loaded once."""
+        """A read of elements that `shared` neighbours share, each of which is loaded once."""
         name, count = self.loads.get(read) or self.fresh.name(f"{read.tensor}.v"), self.run.width // shared
         self.loads[read] = name
         self.shared[read] = shared

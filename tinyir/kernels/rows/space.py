@@ -29,8 +29,8 @@ CLUSTERS = (2, 4, 8)
 OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
-HELD_ALONE = 32  # and where no CTA of many threads needs them,
-OF_MANY = 256  # more threads than this
+HELD_ALONE = 32  # and where no CTA of many threads needs them
+OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
 PIECE_BYTES = 64  # that lanes which share a row should move together
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
 
@@ -43,7 +43,7 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
         found = [
             plan
             for threads in THREADS
-            for plan in plans.resident((threads,), HELD_ALONE if threads <= OF_MANY else HELD)
+            for plan in plans.resident((threads,), HELD_ALONE if threads in OF_A_FEW_WARPS else HELD)
         ]
         for lanes in LANES if kernel.rows else ():
             found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
@@ -113,7 +113,7 @@ class _Plans:
             yield self._plan("row_resident", threads, max(each, self.width) * team, ctas)
 
     def _is_even(self, threads: tuple[int, ...], each: int) -> bool:
-        """Whether what neighbouring lanes move at once lies together: a row in one access each, or pieces of lines."""
+        """Whether what neighbouring lanes move at once is together: a row in one access each, or pieces of lines."""
         together = (
             threads[0] * self.width * min(t.type.dtype.bytes for t in (*self.region.inputs, *self.region.outputs))
         )

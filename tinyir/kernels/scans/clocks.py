@@ -9,7 +9,7 @@ from ..parts.scan_clocks import TURNS_AT_ONCE, block_turn, is_along_memory, load
 from ..parts.waiting import MAP_ISSUE
 from ..resources import threads_of
 
-PIECES_LOSS = 1.5  # of stores whose neighbours stand in other turns
+PIECES_LOSS = 1.5  # of stores whose neighbours come in other turns
 
 
 def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
@@ -20,8 +20,8 @@ def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
 
 
 def thread_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """A thread a row, whose loads follow one another; in vectors some of them are on their way together, and what a
-    sector has beside them is in the cache when it is asked for."""
+    """One thread for each row, whose loads follow one another; in vectors some of them are on their way together, and
+    what a sector has beside them is in the cache when it is asked for."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
     width = plan.widest
     turns = -(-length // width)

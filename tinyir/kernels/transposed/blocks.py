@@ -70,7 +70,7 @@ def block_of(region: Region) -> int:
 
 
 def _begins(region: Region, tensor: str, index: tuple[Expr, ...], axis: str, side: int) -> bool:
-    """Whether points along the axis that begin a block lie side by side, the first at a multiple of `side`."""
+    """Whether points along the axis that begin a block are side by side, the first at a multiple of `side`."""
     found = region.tensor(tensor)
     if found is None or not index:
         return False

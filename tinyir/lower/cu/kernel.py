@@ -106,7 +106,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         }
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
-        self.names = Names()
+        self.names, self.carrying = Names(), carrying(kernel)
         self.used_tensors: set[str] = set()
         self.used_symbols: set[str] = set()
         self.used_special: dict[str, str] = {}
@@ -117,7 +117,6 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.values = Values(
             self.integers, self._element, lambda name: self.names.of("value", name), self._is_computed_in, kernel.name
         )
-        self.carrying = carrying(kernel)
         self.facts = start_of(kernel, self.model)
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
