@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from tinyir.front.json import read
-from tinyir.ir import manifest, region
+from tinyir.ir import manifest, plan, region
 from tinyir.ir.pipeline import STAGES
 from tinyir.ir.runs import map_runs, row_run
 from tinyir.kernels.problem import kernel_of
 from tinyir.lower import lower_to
+from tinyir.lower import plan as to_plan
 from tinyir.play.tiny import play
 from tinyir.sim.host import COMPILERS
 
@@ -95,14 +96,23 @@ def test_products_with_packed_weights_compute_what_playback_does(rows: int, bits
 def test_one_row_reads_packed_weights_in_whole_accesses_and_each_scale_once() -> None:
     text = manifest.show(lowered(model_of(1, 4096, 4096, 4, 128)))
     kernel = text[text.index("__global__") :]
-    assert re.search(r"vector_of<unsigned char, 8> \*\)&Q\[", kernel)
-    assert re.search(r"S_v\[0\] = float_of_fp16\(S\[", kernel)
-    assert " % 2) % " not in kernel and "i1 + v" not in kernel
+    assert re.search(r"vector_of<unsigned char, \d+> \*\)&Q\[", kernel)
+    assert re.search(r"S_v\[h\]\[0\] = float_of_fp16\(S\[", kernel)
+
+
+def test_a_row_kernel_reads_what_neighbours_share_once_and_counts_by_the_vector() -> None:
+    module = lowered(model_of(1, 64, 4096, 4, 128), "region")
+    found = to_plan.candidates(module, module.program.regions[0], "sm90", "h200")
+    chosen = next(c.plan for c in found if c.plan.algo == "row_streamed" and c.plan.widest == 16)
+    text = manifest.show(lower_to("cu", lower_to("gpu", plan.Module(module, (chosen,)), "sm90"), "sm90"))
+    kernel = text[text.index("__global__") :]
+    assert "vector_of<unsigned char, 8> *)&Q[" in kernel and "S_v[0] = float_of_fp16(S[" in kernel
+    assert "(i1 + v)" not in kernel and "(unsigned char)(v % 2)" in kernel
 
 
 SHARED = {  # tensors and body of a map or of a row, and the width of its run
     "numbers of four bits": ("X : u8[M, 32]", "u8[M, 64]", "X[i0, floor(i1/2)]", 16),
-    "a scale for each four": ("X : fp16[M, 16]", "fp16[M, 64]", "X[i0, floor(i1/4)]", 16),
+    "a scale for each four": ("X : fp16[M, 16]", "fp16[M, 64]", "X[i0, floor(i1/4)]", 8),
     "five share each": ("X : fp16[M, 13]", "fp16[M, 65]", "X[i0, floor(i1/5)]", 0),
     "shared from the middle on": ("X : fp16[M, 33]", "fp16[M, 64]", "X[i0, floor((i1 + 1)/2)]", 0),
 }

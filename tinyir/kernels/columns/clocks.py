@@ -15,8 +15,10 @@ from ..resources import threads_of
 from .declare import rounds_of
 from .match import length_of
 
+PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
 SECTOR = 32  # bytes that memory moves at least
 SHARED_CLOCKS = 30  # of an element that comes from shared memory
+FOLDED_BYTES = 4  # of a sum
 ON_THEIR_WAY = 4  # accesses of a thread, with the registers that the compiler gives it
 
 
@@ -33,9 +35,10 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     item = max((t.type.dtype.bytes for t in region.inputs), default=1)
     line = plan.tile[0] * item
-    loss = max(1.0, SECTOR / line, 2 - line / LINE_BYTES)
+    loss = max(1.0, SECTOR / line, 1 + PIECE_LOSS * (1 - line / LINE_BYTES))
     resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
-    under_way = min(ctas, device.sms * resident) * threads * min(each, ON_THEIR_WAY) * width * item
+    many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
+    under_way = min(ctas, device.sms * resident) * threads * min(each, many) * width * item
     waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
     busiest = device.sms * -(-ctas // device.sms) / max(ctas, 1)
     moved = at.work.bytes + (loss - 1) * read

@@ -12,6 +12,7 @@ from .declare import blocks_of, columns_of, rows_of
 from .match import layout_of, product_of, reads_of
 
 OP_ISSUE = 0.6  # warp instructions of an op: some are done once for a piece
+ALONE_WARPS = 12  # at which half of an SM's instructions are waits
 AT_ONCE = 2  # steps whose loads are on their way together
 OVERHEAD = 0.5  # warp instructions an element of the large factor beside its arithmetic
 STEP_ISSUE = 40  # of a step beside its elements: addresses and loads
@@ -37,7 +38,8 @@ def few_rows_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     ops = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(product.large)) * OP_ISSUE
     an_element = ops + OVERHEAD + (STEP_ISSUE / (2 * blocks_of(plan)) + rows_of(plan, problem)) / piece
     warps = columns * depth / device.arch.warp
-    issue = warps * an_element * busiest / device.arch.schedulers / device.sms
+    together = resident * threads / device.arch.warp  # warps of an SM, of which few leave it waiting
+    issue = warps * an_element * busiest / device.arch.schedulers / device.sms * (1 + ALONE_WARPS / together)
     turns = -(-depth // (plan.tile[-1] * AT_ONCE))
     waves = -(-ctas // (device.sms * resident))
     end = (2 * BARRIER_CLOCKS + 40 * plan.threads[2]) / device.clock_ghz

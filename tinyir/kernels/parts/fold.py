@@ -25,6 +25,7 @@ class Accumulator:
         self.name = name
         self.fold = fold
         self.best = f"{name}.best"
+        self.beside = f"{name}.beside"
 
     def start(self) -> Iterator[Statement]:
         """The registers, holding the fold over no element."""
@@ -77,6 +78,26 @@ class Accumulator:
             Place(self.name, (ZERO,)), Ternary("where", chosen, Index(number, fold.dtype), self.value(), fold.dtype)
         )
         yield nodes.Assign(Place(self.best, (ZERO,)), Ternary("where", chosen, new, best, element.dtype))
+
+    def start_beside(self, width: int) -> Iterator[Statement]:
+        """A register for each of neighbours that are folded beside one another: a sum in one would wait for itself."""
+        yield nodes.Reg(self.beside, type_of(self.fold.dtype, width), init=neutral_of(self.fold.op, self.fold.dtype))
+
+    def step_beside(self, element: Body, turn: Expr) -> Iterator[Statement]:
+        """Takes a neighbour in, in its own register."""
+        fold = self.fold
+        held = Read(self.beside, (turn,), fold.dtype)
+        value = Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype)
+        yield nodes.Assign(Place(self.beside, (turn,)), value)
+
+    def end_beside(self, width: int, turn: str) -> Iterator[Statement]:
+        """Folds the neighbours' registers into one."""
+        fold = self.fold
+        yield nodes.Reg(self.name, type_of(fold.dtype, 1))
+        yield nodes.Assign(Place(self.name, (ZERO,)), Read(self.beside, (ZERO,), fold.dtype))
+        more = Read(self.beside, (Expr.of(turn),), fold.dtype)
+        step = nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold.op), self.value(), more, fold.dtype))
+        yield nodes.For(turn, Expr.of(1), Expr.of(width), (step,), unroll=0)
 
     def value(self) -> Read:
         """The fold so far."""

@@ -117,8 +117,15 @@ class Passes:
         axes = self._axes_of(fold)
         if not is_plain(fold.op):
             return self._find(accumulator, axes, lines)
-        lines += accumulator.start()
-        lines += self._over_row(axes, element=accumulator.step, of=fold.body)
+        if self.width == 1:
+            lines += [*accumulator.start(), *self._over_row(axes, element=accumulator.step, of=fold.body)]
+        else:
+            turn = self.fresh.of("v")
+            lines += accumulator.start_beside(self.width)
+            lines += self._over_row(
+                axes, element=lambda body, _: accumulator.step_beside(body, Expr.of(turn)), of=fold.body
+            )
+            lines += accumulator.end_beside(self.width, turn)
         lines += self.team.fold(fold.op, accumulator.name, fold.dtype)
         return accumulator.value()
 

@@ -30,6 +30,7 @@ OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
 HELD_ALONE = 32  # and where no CTA of many threads needs them
+HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
 OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
 PIECE_BYTES = 64  # that lanes which share a row should move together
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
@@ -50,7 +51,7 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
         is_long = plans.longest is not None and plans.longest >= LONG
         for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
             for threads in OF_CLUSTER:
-                found += plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
+                found += plans.resident((threads,), HELD_OF_CLUSTER if threads < OF_CLUSTER[-1] else HELD, ctas)
         yield from (Proposal(p, over_registers(plans.beside + (each_of(p) + 1) * resident, card)) for p in found)
 
 
