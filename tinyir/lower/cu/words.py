@@ -32,7 +32,12 @@ class Words:
         *lets, last = s.body
         rows, columns = (e.evaluate({}) for e in self.arrays[s.of].type.shape)
         guard, read = _parts(last.value) if isinstance(last, nodes.Assign) else ((), None)
-        if not self._is_of_words(s) or s.size or last.to.name != s.of or not all(isinstance(x, nodes.Let) for x in lets):
+        if (
+            not self._is_of_words(s)
+            or s.size
+            or last.to.name != s.of
+            or not all(isinstance(x, nodes.Let) for x in lets)
+        ):
             what = Phrase("each of an operand, but to read elements of its dtype")
             raise refuse("E1620", self.kernel.name, s.span, what=what)
         known, facts = dict(self.integers.ranges), self.facts
