@@ -18,7 +18,7 @@ GLUE = "|".join(
 ENGLISH = re.compile(rf"(?<![\w`./%\[-])(?:(?:{GLUE}) [a-z]{{3,}}|[a-z]{{3,}} (?:{GLUE}))(?![\w`./\]=<>-])")
 QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
 # The names of rules by which values share a kernel or do not, each with its paragraph in the page of R3401 or R3402.
-RULES = ("compute at", "few rows", "in memory", "no point", "other point", "other rows", "same point", "two folds")
+RULES = ("compute at", "in memory", "no point", "other point", "other rows", "same point", "two folds")
 # these repeat what a compiler says
 REPORTED = ("E1716", "E1721")
 

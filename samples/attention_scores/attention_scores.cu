@@ -614,7 +614,10 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   const int head = (int)(8 * (((long long)H * M * N * i0 + (long long)M * N * i1 + (long long)N * i2 + 7) / 8) - (long long)H * M * N * i0 - (long long)M * N * i1 - (long long)N * i2);
   const int whole = (int)floor_div(N - head, 8);
   const long long left = (long long)whole * 8 * (int)floor_div(thread_x - head, 8) + thread_x + 8 * whole;
-  float n9_acc[1] = {__uint_as_float(0xff800000u)};
+  float n9_acc_beside[8];
+  #pragma unroll
+  for (int e0 = 0; e0 < 8; ++e0)
+    n9_acc_beside[e0] = __uint_as_float(0xff800000u);
   wait_previous();
   #pragma unroll 2
   for (int c = thread_x; c < whole; c += 32) {
@@ -628,17 +631,23 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     }
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
-      n9_acc[0] = max_nan(n9_acc[0], n8_v[v]);
+      n9_acc_beside[v] = max_nan(n9_acc_beside[v], n8_v[v]);
     }
   }
   if (thread_x <= left && left < N) {
     const int i3 = (int)(left);
-    n9_acc[0] = max_nan(n9_acc[0], n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
+    n9_acc_beside[0] = max_nan(n9_acc_beside[0], n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
+  }
+  float n9_acc[1];
+  n9_acc[0] = n9_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    n9_acc[0] = max_nan(n9_acc[0], n9_acc_beside[v]);
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) n9_acc[0] = max_nan(n9_acc[0], __shfl_xor_sync(0xffffffffu, n9_acc[0], lanes));
   const float n9 = n9_acc[0];  // n9 : REDUCE at 17:5
-  float n13_acc[1] = {};
+  float n13_acc_beside[8] = {};
   #pragma unroll 2
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
@@ -654,7 +663,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
       const float n10 = n8_v2[v] - n9;  // n10 : SUB at 19:5
       const float n11 = n10 * 1.442695f;  // n11 : MUL at 20:5
       const float n12 = exp2f(n11);  // n12 : EXP2 at 21:5
-      n13_acc[0] += n12;
+      n13_acc_beside[v] += n12;
     }
   }
   if (thread_x <= left && left < N) {
@@ -662,7 +671,13 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const float n10 = n8[(((long long)i0 * H + i1) * M + i2) * N + i3] - n9;  // n10 : SUB at 19:5
     const float n11 = n10 * 1.442695f;  // n11 : MUL at 20:5
     const float n12 = exp2f(n11);  // n12 : EXP2 at 21:5
-    n13_acc[0] += n12;
+    n13_acc_beside[0] += n12;
+  }
+  float n13_acc[1];
+  n13_acc[0] = n13_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    n13_acc[0] += n13_acc_beside[v];
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) n13_acc[0] = n13_acc[0] + __shfl_xor_sync(0xffffffffu, n13_acc[0], lanes);

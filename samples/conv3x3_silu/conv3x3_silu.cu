@@ -48,7 +48,7 @@
 // manifest
 //   tensor_map a.map = conv.W as [64, 9, 64] box [64, 1, 64] swizzle 128
 //   tensor_map b.map = conv.X as windows [56, 56] from [-1, -1] step [1, 1] box [256, 1, 1, 64] swizzle 128
-//   launch conv.X as conv_X : sm90 grid [56*N] block [256]
+//   launch conv.X as conv_X : sm90 grid [56*N] block [64]
 //     tensors [X, conv.X]  symbols []
 //     flops 0  bytes 802816*N
 //   launch conv.W as conv_W once : sm90 grid [288] block [128]
@@ -64,6 +64,8 @@ struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
 __device__ fp16 fp16_of_float(float x);
+__device__ float exp2_approx(float x);
+__device__ float recip_approx(float x);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
@@ -84,6 +86,8 @@ __device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned 
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+__device__ __forceinline__ float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+__device__ __forceinline__ float recip_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
@@ -131,6 +135,7 @@ __device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned 
 }
 #endif
 
+__device__ __forceinline__ float logistic_of_exp2(float x) { return recip_approx(1.0f + exp2_approx(x)); }
 __device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 // The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
 template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
@@ -157,14 +162,13 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 
 // region conv.X: conv : Conv at 16:5
-// plan map transposed: tile [4096], micro [16], threads [256]
-extern "C" __global__ void __launch_bounds__(256)
+// plan map transposed: tile [4096], micro [64], threads [64]
+extern "C" __global__ void __launch_bounds__(64)
 conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
 {
   const int cta_x = (int)blockIdx.x;
-  const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
-  __shared__ __align__(16) fp16 X_tile[64][66];
+  const int thread_x = (int)threadIdx.x;
+  __shared__ __align__(16) fp16 X_tile[8][520];
   const int i0 = cta_x / 56;
   const int i1 = cta_x % 56;
   const int i2_o = 0;
@@ -172,13 +176,27 @@ conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
   launch_next();
   // region conv.X: X.tile
   #pragma unroll
-  for (int u = 0; u < 8; ++u) {
-    #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int i3 = 64 * i3_o + 8 * u + warp_index;
-      const int i2 = 32 * h + 64 * i2_o + lane;
-      if (i2 < 56) {
-        X_tile[8 * u + warp_index][32 * h + lane] = X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
+  for (int u = 0; u < 1; ++u) {
+    const int r = thread_x / 8;
+    const int c = thread_x % 8;
+    const int i2 = 8 * c + 64 * i2_o;
+    if (i2 < 49) {
+      fp16 X_block[8][8];
+      #pragma unroll
+      for (int a = 0; a < 8; ++a) {
+        const int i3 = a + 64 * i3_o + 8 * r;
+        {
+          const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
+          #pragma unroll
+          for (int b = 0; b < 8; ++b)
+            X_block[a][b] = piece.x[b];
+        }
+      }
+      #pragma unroll
+      for (int b = 0; b < 8; ++b) {
+        #pragma unroll
+        for (int a = 0; a < 8; ++a)
+          X_tile[c][a + 64 * b + 8 * r] = X_block[a][b];
       }
     }
   }
@@ -186,12 +204,21 @@ conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
   // region conv.X: conv.X
   #pragma unroll
   for (int u = 0; u < 8; ++u) {
-    #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int i2 = 64 * i2_o + 8 * u + warp_index;
-      const int i3 = 32 * h + 64 * i3_o + lane;
-      if (i2 < 56) {
-        conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = X_tile[32 * h + lane][8 * u + warp_index];
+    const int c = 8 * u + thread_x / 8;
+    const int r = thread_x % 8;
+    const int i2 = c + 64 * i2_o;
+    const int i3 = 64 * i3_o + 8 * r;
+    if (i2 < 56) {
+      fp16 X_near[8];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
+      {
+        vector_of<fp16, 8> piece;
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          piece.x[v] = X_near[v];
+        *(vector_of<fp16, 8> *)&conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = piece;
       }
     }
   }
@@ -324,7 +351,7 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
             float Y_out[4];
             #pragma unroll
             for (int e = 0; e < 4; ++e) {
-              const float silu_recip = (float)1 / (exp2f((-sums_near[e]) * 1.442695f) + 1.0f);  // silu : Elementwise at 17:5
+              const float silu_recip = logistic_of_exp2((-sums_near[e]) * 1.442695f);  // silu : Elementwise at 17:5
               const float silu = sums_near[e] * silu_recip;  // silu : Elementwise at 17:5
               Y_out[e] = silu;
             }

@@ -19,53 +19,93 @@
 //     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   launch cumsum : sm90 grid [R] block [128]
+//   launch cumsum : sm90 grid [R] block [32]
 //     tensors [X, Y]  symbols [C]
 //     flops 0  bytes 8*C*R
 
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+
 // region cumsum: cumsum : CumSum at 32:3
-// plan scan scan_block: tile [1, 128], threads [128]
-extern "C" __global__ void __launch_bounds__(128)
+// plan scan scan_block: tile [1, 128], threads [32]
+extern "C" __global__ void __launch_bounds__(32)
 cumsum(const float *__restrict__ X, float *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
   const int thread_x = (int)threadIdx.x;
-  __shared__ __align__(16) float part[4];
   const int i0 = cta_x;
+  const int skew = (int)((long long)C * i0 % 4);
   float cumsum_acc[1];
   float cumsum_carry[1] = {};
+  float cumsum_own[4];
   // region cumsum: %cumsum, Y
-  #pragma unroll 1
-  for (int c = 0; c < C; c += 128) {
-    const int i1 = c + thread_x;
+  #pragma unroll 4
+  for (int c = 0; c < (C + skew + 3) / 4; c += 32) {
+    const int n = c + thread_x;
+    const int i1 = 4 * n - skew;
     cumsum_acc[0] = 0.0f;
-    if (c + thread_x < C) {
-      cumsum_acc[0] = X[(long long)i0 * C + i1];
+    if (n < (C + skew + 3) / 4) {
+      if (0 <= i1 && i1 < C - 3) {
+        float X_v[4];
+        {
+          const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&X[(long long)i0 * C + i1];
+          #pragma unroll
+          for (int v = 0; v < 4; ++v)
+            X_v[v] = piece.x[v];
+        }
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          cumsum_acc[0] += X_v[v];
+          cumsum_own[v] = cumsum_acc[0];
+        }
+      } else {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          if (0 <= i1 + v && i1 + v < C) {
+            cumsum_acc[0] += X[(long long)i0 * C + i1 + v];
+            cumsum_own[v] = cumsum_acc[0];
+          }
+        }
+      }
     }
-    // sum over the threads before and this one, after cumsum_carry
+    // sum over the threads before, after cumsum_carry
     {
       #pragma unroll
       for (int lanes = 1; lanes < 32; lanes *= 2) {
         const auto other = __shfl_up_sync(0xffffffffu, cumsum_acc[0], lanes);
         if (lane >= lanes) cumsum_acc[0] = cumsum_acc[0] + other;
       }
-      __syncthreads();
-      if (lane == 31) part[warp_index] = cumsum_acc[0];
-      __syncthreads();
       auto before = cumsum_carry[0];
-      #pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        if (w < warp_index) before = before + part[w];
-        cumsum_carry[0] = cumsum_carry[0] + part[w];
-      }
-      before = before + cumsum_acc[0];
+      const auto total = __shfl_sync(0xffffffffu, cumsum_acc[0], 31);
+      cumsum_carry[0] = cumsum_carry[0] + total;
+      const auto own = __shfl_up_sync(0xffffffffu, cumsum_acc[0], 1);
+      if (lane > 0) before = before + own;
       cumsum_acc[0] = before;
     }
-    if (c + thread_x < C) {
-      const float cumsum = cumsum_acc[0];  // cumsum : CumSum at 32:3
-      Y[(long long)i0 * C + i1] = cumsum;
+    if (n < (C + skew + 3) / 4) {
+      if (0 <= i1 && i1 < C - 3) {
+        float Y_v[4];
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          const float cumsum = cumsum_acc[0] + cumsum_own[v];  // cumsum : CumSum at 32:3
+          Y_v[v] = cumsum;
+        }
+        {
+          vector_of<float, 4> piece;
+          #pragma unroll
+          for (int v = 0; v < 4; ++v)
+            piece.x[v] = Y_v[v];
+          *(vector_of<float, 4> *)&Y[(long long)i0 * C + i1] = piece;
+        }
+      } else {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+          if (0 <= i1 + v && i1 + v < C) {
+            const float cumsum = cumsum_acc[0] + cumsum_own[v];  // cumsum : CumSum at 32:3
+            Y[(long long)i0 * C + i1 + v] = cumsum;
+          }
+        }
+      }
     }
   }
 }

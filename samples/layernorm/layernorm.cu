@@ -56,7 +56,7 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   const int thread_x = (int)threadIdx.x;
   const int thread_y = (int)threadIdx.y;
   const int i0 = 4 * cta_x + thread_y;
-  float layernorm_sum_acc[1] = {};
+  float layernorm_sum_acc_beside[8] = {};
   float layernorm_c_row[24];
   if (i0 < R) {
     #pragma unroll
@@ -73,14 +73,20 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
         layernorm_c_row[8 * u + v] = X_v[v];
-        layernorm_sum_acc[0] += layernorm_c_row[8 * u + v];
+        layernorm_sum_acc_beside[v] += layernorm_c_row[8 * u + v];
       }
     }
+  }
+  float layernorm_sum_acc[1];
+  layernorm_sum_acc[0] = layernorm_sum_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    layernorm_sum_acc[0] += layernorm_sum_acc_beside[v];
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum_acc[0] = layernorm_sum_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum_acc[0], lanes);
   const float layernorm_sum = layernorm_sum_acc[0];  // layernorm : LayerNorm at 18:5
-  float layernorm_sum2_acc[1] = {};
+  float layernorm_sum2_acc_beside[8] = {};
   float layernorm_centred_row[24];
   if (i0 < R) {
     #pragma unroll
@@ -88,9 +94,15 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
         layernorm_centred_row[8 * u + v] = layernorm_c_row[8 * u + v] - (layernorm_sum / 768.0f);
-        layernorm_sum2_acc[0] += layernorm_centred_row[8 * u + v] * layernorm_centred_row[8 * u + v];
+        layernorm_sum2_acc_beside[v] += layernorm_centred_row[8 * u + v] * layernorm_centred_row[8 * u + v];
       }
     }
+  }
+  float layernorm_sum2_acc[1];
+  layernorm_sum2_acc[0] = layernorm_sum2_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    layernorm_sum2_acc[0] += layernorm_sum2_acc_beside[v];
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum2_acc[0], lanes);

@@ -129,7 +129,7 @@
 //   launch bn1.factor as bn1_factor once : sm90 grid [1] block [128]
 //     tensors [bn1.scale, bn1.variance, bn1.factor]  symbols []
 //     flops 192  bytes 512
-//   launch conv1.X as conv1_X : sm90 grid [56*N] block [256]
+//   launch conv1.X as conv1_X : sm90 grid [56*N] block [64]
 //     tensors [X, conv1.X]  symbols []
 //     flops 0  bytes 802816*N
 //   launch conv1.W1 as conv1_W1 once : sm90 grid [288] block [128]
@@ -297,54 +297,53 @@ template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16
 
 // launches bn1.factor, bn2.factor: in names of the first
 // region bn1.factor: bn1 : BatchNorm at 36:5
-// plan map flat: tile [1024], micro [8], threads [128]
+// plan map flat: tile [512], micro [4], threads [128]
 extern "C" __global__ void __launch_bounds__(128)
 bn1_factor(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_variance, float *__restrict__ bn1_factor)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
   const int e = 128 * cta_x + thread_x;
-  if (e < 8) {
-    const int i1 = 8 * e;
-    float bn1_scale_v[8];
+  if (e < 16) {
+    const int i1 = 4 * e;
+    float bn1_scale_v[4];
     {
-      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&bn1_scale[i1];
+      const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&bn1_scale[i1];
       #pragma unroll
-      for (int v = 0; v < 8; ++v)
+      for (int v = 0; v < 4; ++v)
         bn1_scale_v[v] = float_of_fp16(piece.x[v]);
     }
-    float bn1_variance_v[8];
+    float bn1_variance_v[4];
     {
-      const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&bn1_variance[i1];
+      const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&bn1_variance[i1];
       #pragma unroll
-      for (int v = 0; v < 8; ++v)
+      for (int v = 0; v < 4; ++v)
         bn1_variance_v[v] = float_of_fp16(piece.x[v]);
     }
-    float bn1_factor_v[8];
+    float bn1_factor_v[4];
     #pragma unroll
-    for (int v = 0; v < 8; ++v) {
+    for (int v = 0; v < 4; ++v) {
       const float bn1_factor_ = bn1_scale_v[v] * ((float)1 / square_root(bn1_variance_v[v] + 1e-05f));  // bn1 : BatchNorm at 36:5
       bn1_factor_v[v] = bn1_factor_;
     }
     {
-      vector_of<float, 8> piece;
+      vector_of<float, 4> piece;
       #pragma unroll
-      for (int v = 0; v < 8; ++v)
+      for (int v = 0; v < 4; ++v)
         piece.x[v] = bn1_factor_v[v];
-      *(vector_of<float, 8> *)&bn1_factor[i1] = piece;
+      *(vector_of<float, 4> *)&bn1_factor[i1] = piece;
     }
   }
 }
 
 // region conv1.X: conv1 : Conv at 35:5
-// plan map transposed: tile [4096], micro [16], threads [256]
-extern "C" __global__ void __launch_bounds__(256)
+// plan map transposed: tile [4096], micro [64], threads [64]
+extern "C" __global__ void __launch_bounds__(64)
 conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
 {
   const int cta_x = (int)blockIdx.x;
-  const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
-  __shared__ __align__(16) fp16 X_tile[64][66];
+  const int thread_x = (int)threadIdx.x;
+  __shared__ __align__(16) fp16 X_tile[8][520];
   const int i0 = cta_x / 56;
   const int i1 = cta_x % 56;
   const int i2_o = 0;
@@ -352,13 +351,27 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   launch_next();
   // region conv1.X: X.tile
   #pragma unroll
-  for (int u = 0; u < 8; ++u) {
-    #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int i3 = 64 * i3_o + 8 * u + warp_index;
-      const int i2 = 32 * h + 64 * i2_o + lane;
-      if (i2 < 56) {
-        X_tile[8 * u + warp_index][32 * h + lane] = X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
+  for (int u = 0; u < 1; ++u) {
+    const int r = thread_x / 8;
+    const int c = thread_x % 8;
+    const int i2 = 8 * c + 64 * i2_o;
+    if (i2 < 49) {
+      fp16 X_block[8][8];
+      #pragma unroll
+      for (int a = 0; a < 8; ++a) {
+        const int i3 = a + 64 * i3_o + 8 * r;
+        {
+          const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
+          #pragma unroll
+          for (int b = 0; b < 8; ++b)
+            X_block[a][b] = piece.x[b];
+        }
+      }
+      #pragma unroll
+      for (int b = 0; b < 8; ++b) {
+        #pragma unroll
+        for (int a = 0; a < 8; ++a)
+          X_tile[c][a + 64 * b + 8 * r] = X_block[a][b];
       }
     }
   }
@@ -366,12 +379,21 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   // region conv1.X: conv1.X
   #pragma unroll
   for (int u = 0; u < 8; ++u) {
-    #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int i2 = 64 * i2_o + 8 * u + warp_index;
-      const int i3 = 32 * h + 64 * i3_o + lane;
-      if (i2 < 56) {
-        conv1_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = X_tile[32 * h + lane][8 * u + warp_index];
+    const int c = 8 * u + thread_x / 8;
+    const int r = thread_x % 8;
+    const int i2 = c + 64 * i2_o;
+    const int i3 = 64 * i3_o + 8 * r;
+    if (i2 < 56) {
+      fp16 X_near[8];
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
+      {
+        vector_of<fp16, 8> piece;
+        #pragma unroll
+        for (int v = 0; v < 8; ++v)
+          piece.x[v] = X_near[v];
+        *(vector_of<fp16, 8> *)&conv1_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = piece;
       }
     }
   }

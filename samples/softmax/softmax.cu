@@ -55,7 +55,10 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   const int head = (int)(8 * (((long long)C * i0 + 7) / 8) - (long long)C * i0);
   const int whole = (int)floor_div(C - head, 8);
   const long long left = (long long)whole * 8 * (int)floor_div(thread_x - head, 8) + thread_x + 8 * whole;
-  float softmax_max_acc[1] = {__uint_as_float(0xff800000u)};
+  float softmax_max_acc_beside[8];
+  #pragma unroll
+  for (int e0 = 0; e0 < 8; ++e0)
+    softmax_max_acc_beside[e0] = __uint_as_float(0xff800000u);
   #pragma unroll 4
   for (int c = thread_x; c < whole; c += 32) {
     const int i1 = 8 * c + head;
@@ -69,18 +72,24 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const float softmax_c = X_v[v];  // softmax : Softmax at 12:5
-      softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
+      softmax_max_acc_beside[v] = max_nan(softmax_max_acc_beside[v], softmax_c);
     }
   }
   if (thread_x <= left && left < C) {
     const int i1 = (int)(left);
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
-    softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_c);
+    softmax_max_acc_beside[0] = max_nan(softmax_max_acc_beside[0], softmax_c);
+  }
+  float softmax_max_acc[1];
+  softmax_max_acc[0] = softmax_max_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_max_acc_beside[v]);
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
-  float softmax_sum_acc[1] = {};
+  float softmax_sum_acc_beside[8] = {};
   #pragma unroll 4
   for (int c = thread_x; c < whole; c += 32) {
     const int i1 = 8 * c + head;
@@ -95,14 +104,20 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
     for (int v = 0; v < 8; ++v) {
       const float softmax_c = X_v2[v];  // softmax : Softmax at 12:5
       const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-      softmax_sum_acc[0] += softmax_exp2;
+      softmax_sum_acc_beside[v] += softmax_exp2;
     }
   }
   if (thread_x <= left && left < C) {
     const int i1 = (int)(left);
     const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
     const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-    softmax_sum_acc[0] += softmax_exp2;
+    softmax_sum_acc_beside[0] += softmax_exp2;
+  }
+  float softmax_sum_acc[1];
+  softmax_sum_acc[0] = softmax_sum_acc_beside[0];
+  #pragma unroll
+  for (int v = 1; v < 8; ++v) {
+    softmax_sum_acc[0] += softmax_sum_acc_beside[v];
   }
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);

@@ -162,3 +162,47 @@ def test_what_they_cannot_do_is_said() -> None:
     with pytest.raises(Refused) as caught:
         to_json(node_model("Scaler", LEARNING, {"x": x}, offset=[1.0, 2.0], scale=[1.0, 2.0]).SerializeToString())
     assert [d.code for d in caught.value.diags] == ["E0124"]
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float16))
+@pytest.mark.parametrize(
+    ("bits", "block", "depth", "zero", "bias"),
+    [
+        (4, 32, 64, "none", False),
+        (4, 16, 40, "packed", True),
+        (8, 32, 96, "packed", False),
+        (4, 32, 96, "packed", False),
+    ],
+)
+def test_products_with_weights_of_few_bits(
+    dtype: type, bits: int, block: int, depth: int, zero: str, bias: bool
+) -> None:
+    columns, blocks = 24, -(-depth // block)
+    draws = np.random.default_rng([bits, block, depth])
+    weights = {
+        "B": draws.integers(0, 256, (columns, blocks, block * bits // 8)).astype(np.uint8),
+        "scales": draws.uniform(0.01, 0.1, columns * blocks).astype(dtype),
+    }
+    order = ["A", "B", "scales"]
+    if zero == "packed":
+        weights["zeros"] = draws.integers(0, 256, columns * -(-blocks * bits // 8)).astype(np.uint8)
+    if bias:
+        weights["bias"] = draws.standard_normal(columns).astype(dtype)
+    order += ["zeros" if zero == "packed" else "", "", "bias"] if bias else ["zeros"] if zero == "packed" else []
+    x = {"A": draws.standard_normal((3, depth)).astype(dtype)}
+    model = node_model(
+        "MatMulNBits", MICROSOFT, x, weights, order=tuple(order), bits=bits, block_size=block, K=depth, N=columns
+    )
+    if dtype == np.float16:
+        model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    check(model, x, 1e-4 if dtype == np.float32 else 2e-2)
+
+
+def test_products_with_a_group_for_each_place_are_refused() -> None:
+    x = {"A": draw(2, 32)}
+    weights = {"B": np.zeros((8, 1, 16), np.uint8), "scales": np.ones(8, np.float32), "at": np.zeros(32, np.int32)}
+    model = node_model(
+        "MatMulNBits", MICROSOFT, x, weights, order=("A", "B", "scales", "", "at"), bits=4, block_size=32, K=32, N=8
+    )
+    with pytest.raises(Refused, match="E0124"):
+        to_json(model.SerializeToString())

@@ -28,7 +28,7 @@ CASES = {  # the width that is proven, tensors, body
         "for i0: 120\nyield Y[i0] = add(X[i0], Z[i0])",
     ),
     "a row beside a matrix": (
-        8,
+        4,
         "in X : fp16[M, 40]\nin b : fp16[40]\nin s : fp32[M]\nout Y : fp16[M, 40]\nout Z : fp32[M, 40]",
         "for i0: M, i1: 40\n%x = add(cast(X[i0, i1]) : fp32, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))\n%y "
         "= mul(%x, broadcast_in_dim(s[i0], dims=[0]))\n"
@@ -50,7 +50,7 @@ CASES = {  # the width that is proven, tensors, body
         "for i0: M, i1: 16\nyield Y[i0, i1] = X[i0, i1 + 4]",
     ),
     "rows that the data choose": (
-        8,
+        4,
         "in X : fp16[7, 16]\nin at : i64[M]\nout Y : fp16[M, 16]\nout Z : fp32[M, 16]",
         "for i0: M, i1: 16\n%c = add(at[i0], 1)\n%y = gather (k0: 7 = %c) { X[k0, i1] }\nyield Y[i0, i1] = %y\n"
         "yield Z[i0, i1] = mul(cast(gather (k1: 7 = at[i0]) { X[k1, i1] }) : fp32, 2.0)",
@@ -68,7 +68,7 @@ CASES = {  # the width that is proven, tensors, body
     "rows of any length": (8, "in X : fp16[M, N]\nout Y : fp16[M, N]", "for i0: M, i1: N\nyield Y[i0, i1] = X[i0, i1]"),
     "one axis of any length": (4, "in X : fp32[N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = add(X[i0], 1.0)"),
     "rows of any length beside one": (
-        8,
+        4,
         "in X : fp16[M, N]\nin b : fp16[N]\nin s : fp32[M]\nout Y : fp16[M, N]\nout Z : fp32[M, N]",
         "for i0: M, i1: N\n%x = add(cast(X[i0, i1]) : fp32, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))\n%y "
         "= mul(%x, broadcast_in_dim(s[i0], dims=[0]))\n"

@@ -129,6 +129,21 @@ def exponential(is_special: bool) -> Trial:
     )
 
 
+def reciprocal(is_special: bool) -> Trial:
+    """1/x: exact where PTX says what it is, elsewhere one ulp from it at most; subnormals are zeros on both sides."""
+    edges = np.array([0, 1, 0x007FFFFF, 0x7E800001, 0x7F000000, 0x7F7FFFFF, 0x7F800000], np.uint32)
+    edges = np.concatenate([edges, edges | np.uint32(1 << 31)]).view(np.float32)
+    draws = np.random.default_rng(8)
+    plain = (draws.uniform(1, 2, 3001) * 2.0 ** draws.integers(-125, 125, 3001)).astype(np.float32)
+    x = edges if is_special else np.concatenate([plain, -plain, SPECIAL[np.isnan(SPECIAL)]])
+    least = np.float32(2.0**-126)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        flat = np.where(np.abs(x) < least, np.copysign(np.float32(0), x), x)
+        wanted = (1 / flat.astype(np.float64)).astype(np.float32)
+    wanted = np.where(np.abs(wanted) < least, np.copysign(np.float32(0), wanted), wanted)
+    return applied("recip_approx(X[i])", "float", "float", x, wanted, ulps=0 if is_special else 1)
+
+
 COPY = """extern "C" __global__ void k(const unsigned char *A, unsigned char *B) { copy_16(B + 16 * threadIdx.x, A + threadIdx.x); }"""  # noqa: E501
 
 

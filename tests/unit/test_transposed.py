@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.neighbours import crossed_reads
+from tinyir.kernels.transposed.blocks import sides_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -31,6 +33,37 @@ CASES = {  # crossed reads, tensors, body
         1,
         "in X : fp16[128, 64]\nout Y : fp16[64, 128]",
         "for i0: 64, i1: 128\nyield Y[i0, i1] = X[i1, i0]",
+    ),
+    "blocks of eight, tiles that hang over": (
+        1,
+        "in X : fp16[72, 88]\nout Y : fp16[88, 72]",
+        "for i0: 88, i1: 72\nyield Y[i0, i1] = X[i1, i0]",
+    ),
+    "blocks of a short axis": (
+        1,
+        "in X : fp16[3, 16, 8*N]\nout Y : fp16[3, 8*N, 16]",
+        "for i0: 3, i1: 8*N, i2: 16\nyield Y[i0, i1, i2] = X[i0, i2, i1]",
+    ),
+    "blocks of bytes": (
+        1,
+        "in X : u8[16, 8*M]\nout Y : u8[8*M, 16]",
+        "for i0: 8*M, i1: 16\nyield Y[i0, i1] = X[i1, i0]",
+    ),
+    "blocks of a sum with its transpose": (
+        1,
+        "in X : fp32[4*N, 12]\nin Z : fp32[12, 4*N]\nin b : fp32[4*N]\nout Y : fp32[12, 4*N]\nout W : fp16[12, 4*N]",
+        "for i0: 12, i1: 4*N\n%x = add(X[i1, i0], Z[i0, i1])\n%y = add(%x, broadcast_in_dim(b[i1], dims=[1]))\n"
+        "yield Y[i0, i1] = %y\nyield W[i0, i1] = cast(%x) : fp16",
+    ),
+    "blocks of two tensors, shifted by whole ones": (
+        2,
+        "in X : fp16[72, 40]\nin Z : fp32[64, 40]\nout Y : fp16[40, 64]",
+        "for i0: 40, i1: 64\nyield Y[i0, i1] = add(X[i1 + 8, i0], cast(Z[i1, i0]) : fp16)",
+    ),
+    "shifted by less than a block": (
+        1,
+        "in X : fp16[72, 40]\nout Y : fp16[40, 64]",
+        "for i0: 40, i1: 64\nyield Y[i0, i1] = X[i1 + 1, i0]",
     ),
     "heads of attention": (
         1,
@@ -65,6 +98,15 @@ CASES = {  # crossed reads, tensors, body
         "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0] where 0 <= i0 - i1 else 0.0",
     ),
 }
+BLOCKS = {  # sides of those in which a tensor is turned
+    "whole tiles": {8},
+    "blocks of eight, tiles that hang over": {8},
+    "blocks of a short axis": {8},
+    "blocks of bytes": {8},
+    "blocks of a sum with its transpose": {4},
+    "blocks of two tensors, shifted by whole ones": {4},
+    "shifted by less than a block": {8},
+}
 SIZES = ({"M": 1, "N": 1, "B": 1, "H": 3}, {"M": 40, "N": 33, "B": 2, "H": 70}, {"M": 65, "N": 129, "B": 1, "H": 32})
 
 
@@ -75,7 +117,8 @@ def test_tiles_compute_what_playback_computes(name: str) -> None:
     module = region.parse(region_text(tensors, body))
     assert len(crossed_reads(module.program.regions[0])) == count
     found = [c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "transposed"]
-    assert len(found) == (2 if count else 0)
+    blocks = {c.vectorize[0].width for c in found if c.vectorize}
+    assert blocks == BLOCKS.get(name, set()) and len(found) == (2 if count else 0) + 3 * bool(blocks)
     for chosen in found:
         kernels, code = lowered(plan.Module(module, (chosen,)))
         assert [d.code for d in check_plan(plan.Module(module, (chosen,))) if d.is_error] == []
@@ -95,7 +138,8 @@ def test_every_access_is_by_neighbouring_lanes() -> None:
     """In the text the fastest index of each tensor is the lane's own, of the tile's too where it is filled."""
     _, tensors, body = CASES["whole tiles"]
     module = region.parse(region_text(tensors, body))
-    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.tile == (4096,))
+    found = candidates(module, module.program.regions[0])
+    chosen = next(c.plan for c in found if c.plan.tile == (4096,) and not c.plan.vectorize)
     text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
     stores = re.findall(r"^ +(\w+_tile\[.*|Y\[.*) = (.*);$", text, re.M)
     assert [(left, right) for left, right in stores] == [
@@ -130,7 +174,45 @@ def test_other_tiles_are_refused() -> None:
     _, tensors, body = CASES["fp32"]
     module = region.parse(region_text(tensors, body))
     chosen = to_plan.lower(module).plans[0]
-    from dataclasses import replace
-
     with pytest.raises(Refused, match="E1611"):
         to_gpu.lower(plan.Module(module, (replace(chosen, tile=(2048,), micro=(8,)),)))
+
+
+def test_blocks_move_in_whole_accesses_and_are_turned_as_they_are() -> None:
+    """Sixteen bytes both ways, and no number of 16 bits becomes one of 32 on its way."""
+    _, tensors, body = CASES["whole tiles"]
+    module = region.parse(region_text(tensors, body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.vectorize)
+    text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
+    kernel = text[text.index("__global__") :]
+    assert "*(const vector_of<fp16, 8> *)&X[i1 * 64 + i0]" in kernel
+    assert "*(vector_of<fp16, 8> *)&Y[i0 * 128 + i1] = piece" in kernel
+    assert "fp16 X_block[8][8]" in kernel and "float" not in kernel
+
+
+@pytest.mark.parametrize(
+    ("axes", "wanted"),
+    [((8192, 8192), (64, 64)), ((16, 131072), (16, 256)), ((131072, 16), (256, 16)), ((8, 8), (8, 512))],
+)
+def test_a_tile_is_as_long_as_a_short_axis(axes: tuple[int, int], wanted: tuple[int, int]) -> None:
+    rows, columns = axes
+    text = region_text(
+        f"in X : fp16[{columns}, {rows}]\nout Y : fp16[{rows}, {columns}]",
+        f"for i0: {rows}, i1: {columns}\nyield Y[i0, i1] = X[i1, i0]",
+    )
+    module = region.parse(text)
+    one = module.program.regions[0]
+    chosen = next(c.plan for c in candidates(module, one) if c.plan.vectorize and c.plan.tile == (4096,))
+    sides = sides_of(chosen, one)
+    assert (sides.across, sides.along) == wanted
+
+
+def test_threads_that_do_not_share_the_blocks_evenly_are_refused() -> None:
+    _, tensors, body = CASES["whole tiles"]
+    module = region.parse(region_text(tensors, body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.vectorize)
+    for other in ({"threads": (96,)}, {"tile": (4160,)}, {"vectorize": (plan.Vectorize("i1", 4),)}):
+        edited = plan.Module(module, (replace(chosen, **other),))
+        assert {d.code for d in check_plan(edited) if d.is_error}
+        with pytest.raises(Refused, match="E1611"):
+            to_gpu.lower(edited)

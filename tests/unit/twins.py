@@ -68,6 +68,8 @@ TRIALS: Trials = {
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),
     "exp2_approx": partial(test_sim_numbers.exponential, is_special=False),
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),
+    "recip_approx": partial(test_sim_numbers.reciprocal, is_special=False),
+    "recip_approx of special numbers": partial(test_sim_numbers.reciprocal, is_special=True),
     "copy_16": test_sim_numbers.copied,
     **_named("rows stored", test_store_rows.rows_stored, *((number,) for number in range(len(test_store_rows.SHAPES)))),
     **_named("rows held", test_store_rows.rows_held, *((number,) for number in range(24))),

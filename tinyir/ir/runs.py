@@ -12,13 +12,13 @@ beside writes in whole vectors, what a map reads from between two accesses, or i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..kit.records import dataclass
 from .accumulate import is_plain
 from .body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Transpose, walk
-from .expr import ONE, ZERO, Expr
+from .expr import ONE, ZERO, Expr, Floor
 from .model import Tensor
 from .neighbours import ACCESS_BYTES, is_multiple
 from .present import guard_names, names_in
@@ -27,6 +27,7 @@ from .traits import axes_of, bodies_of, extent_of
 
 WIDTHS = (16, 8, 4, 2)  # elements
 STEPS = (1, 2, 3, 4)  # elements from one to the next, so that a line still holds what neighbours read
+SHARED = tuple(1 << n for n in range(13))  # points that share an element
 MOST_HELD = 128  # registers of a thread for neighbours of all tensors
 WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
 
@@ -83,12 +84,17 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Start:
     """Elements before a run's first in a tensor, whose elements take `size` bytes, whether it is written there,
-    and elements from one point's to the next."""
+    elements from one point's to the next, and points that share an element."""
 
     at: Expr
     size: int
     is_written: bool
     step: int
+    shared: int = 1
+
+    def begins(self, width: int) -> bool:
+        """Whether the elements of `width` points begin on whole accesses."""
+        return is_multiple(self.at, max(1, width // self.shared))
 
 
 def map_runs(region: Region) -> tuple[Run, ...]:
@@ -120,9 +126,11 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
     if not starts or not _fits(starts, width) or not all(is_multiple(s.at, width) for s in starts if s.is_written):
         return None
     run = Run(axes, width)
-    if not run.is_whole and _singles(starts, width):
-        return None
     folds = any(isinstance(n, Reduce) for b in bodies_of(region) for n in walk(b))
+    if not folds and not _stores_whole(starts, width):
+        return None
+    if not run.is_whole and (_singles(starts, width) or _are_shared(starts)):
+        return None
     return run if run.is_whole or not folds and count == len(region.iters) and _is_worth_cutting(run) else None
 
 
@@ -134,7 +142,11 @@ def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
 
 
 def _singles(starts: Iterable[Start], width: int) -> tuple[int, ...]:
-    return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not is_multiple(s.at, width)))
+    return tuple(s.step * s.size for s in starts if not s.is_written and (s.step > 1 or not s.begins(width)))
+
+
+def _are_shared(starts: Iterable[Start]) -> bool:
+    return any(s.shared > 1 for s in starts)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -168,8 +180,11 @@ def row_run(region: Region, kernel: Any, width: int) -> Run | None:
         return None
     folds = [n.axes for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce) and n.axes[0].size is not None]
     starts = _starts(region, tuple(dict.fromkeys((kernel.row, *folds))), is_everywhere=False)
-    if not starts or not _fits(starts, width):
+    if not starts or not _fits(starts, width) or not _stores_whole(starts, width):
         return None
+    if _are_shared(starts):
+        run = Run(kernel.row, width)
+        return run if run.is_whole and all(s.begins(width) for s in starts) else None
     first = starts[0].at
     if not all(is_multiple(s.at - first, width) for s in starts):
         return None
@@ -179,8 +194,15 @@ def row_run(region: Region, kernel: Any, width: int) -> Run | None:
 
 def _fits(starts: Iterable[Start], width: int) -> bool:
     """Whether the narrowest tensor's neighbours are one access, and those of all tensors fit in registers."""
-    sizes = [s.size for s in starts]
-    return width * min(sizes) <= ACCESS_BYTES and width * sum(-(-size // 4) for size in sizes) <= MOST_HELD
+    moved = [width // s.shared * s.size for s in starts if s.shared < width]
+    words = sum(max(1, width // s.shared) * -(-s.size // 4) for s in starts)
+    return bool(moved) and min(moved) <= ACCESS_BYTES and words <= MOST_HELD
+
+
+def _stores_whole(starts: Iterable[Start], width: int) -> bool:
+    """Whether neighbours of each output are one access: in two, a warp's stores of either would leave out every other
+    piece of a line."""
+    return all(width * s.size <= ACCESS_BYTES for s in starts if s.is_written)
 
 
 def _is_worth_cutting(run: Run) -> bool:
@@ -209,13 +231,18 @@ def _starts(region: Region, groups: tuple[tuple[Axis, ...], ...], is_everywhere:
         if not is_write and not _is_everywhere(region, groups, names):
             continue
         steps = (1,) if is_write or not is_everywhere else STEPS
-        start, step = next(
-            ((at, step) for step in steps if (at := start_of(region.tensor(name), index, groups, step)) is not None),
-            (None, 0),
+        ways = [(step, 1) for step in steps] + [(1, shared) for shared in SHARED[1:] if not is_write]
+        start = next(
+            (
+                Start(at, region.tensor(name).type.dtype.bytes, is_write, step, shared)
+                for step, shared in ways
+                if (at := start_of(region.tensor(name), index, groups, step, shared)) is not None
+            ),
+            None,
         )
         if start is None:
             return ()
-        found.append(Start(start, region.tensor(name).type.dtype.bytes, is_write, step))
+        found.append(start)
     return tuple(found)
 
 
@@ -227,13 +254,14 @@ def _is_everywhere(region: Region, groups: tuple[tuple[Axis, ...], ...], names: 
 
 
 def start_of(
-    tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1
+    tensor: Tensor, index: tuple[Expr, ...], groups: tuple[tuple[Axis, ...], ...], step: int = 1, shared: int = 1
 ) -> Expr | None:
-    """Where in a tensor the first point of a run is; None where the others do not follow it in steps of this number of
-    elements."""
+    """Where in a tensor the first point of a run is; None where the others do not follow it in steps of `step`
+    elements, each of which `shared` points share."""
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
-    rests = (offset - step * number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    numbers = (number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    rests = (offset - step * (number // shared if shared > 1 else number) for number in numbers)
     return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
 
 
@@ -243,6 +271,15 @@ def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
     for size, e in zip(shape, index):
         offset = offset * size + e
     return offset
+
+
+def sharing(region: Region) -> Iterator[int]:
+    """How many neighbours may share an element of each read: what its index is divided by, up to an access."""
+    for body in bodies_of(region):
+        for node in walk(body):
+            if isinstance(node, Read):
+                atoms = (atom for e in node.index for _, monomial in e.terms for atom in monomial)
+                yield from (d for a in atoms if isinstance(a, Floor) and (d := a.den.constant or 1) <= ACCESS_BYTES)
 
 
 def number_in(axes: tuple[Axis, ...], names: Mapping[str, Expr]) -> Expr:
@@ -263,4 +300,15 @@ def _all_axes(region: Region, body: Body) -> set[str]:
     return found
 
 
-__all__ = ["Run", "map_run", "map_runs", "number_in", "offset_of", "row_run", "row_runs", "singles_of", "start_of"]
+__all__ = [
+    "Run",
+    "map_run",
+    "map_runs",
+    "number_in",
+    "offset_of",
+    "row_run",
+    "row_runs",
+    "sharing",
+    "singles_of",
+    "start_of",
+]

@@ -19,13 +19,16 @@ def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
 
 def reads_apart(region: Region) -> bool:
     """Whether neighbours along what the region folds are apart in memory, and those along its own last axis side by
-    side: the columns of a matrix, of which neighbouring threads take neighbouring ones."""
+    side: the columns of a matrix, of which neighbouring threads take neighbouring ones. What is the same in all columns
+    has no say."""
     folds = folds_of(region)
     if not folds or not region.iters:
         return False
-    last = [nearest(n.index) for body in bodies_of(region) for n in walk(body) if isinstance(n, Read)]
+    axis = region.iters[-1].name
+    reads = (n for body in bodies_of(region) for n in walk(body) if isinstance(n, Read))
+    last = [nearest(n.index) for n in reads if any(axis in e.names() for e in n.index)]
     folded = {a.name for fold in folds for a in fold.axes}
-    return not any(folded & names for names in last) and any(region.iters[-1].name in names for names in last)
+    return not any(folded & names for names in last) and any(axis in names for names in last)
 
 
 def walks_apart(region: Region) -> bool:

@@ -74,6 +74,7 @@ def _product(dtype: str) -> tuple[str, str]:
 
 
 _WAIT = 'asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");'
+_RECIP = 'float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 _EXP2 = 'float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y;'
 GUARDED: Rows = (
     *map(_copy, (16, 8, 4)),
@@ -88,6 +89,7 @@ GUARDED: Rows = (
     ),  # ir.hopper has it
     *map(_product, TYPES),
     ("exp2_approx", f"{_INLINE}float exp2_approx(float x) {{ {_EXP2} }}"),
+    ("recip_approx", f"{_INLINE}float recip_approx(float x) {{ {_RECIP} }}"),
 )
 
 

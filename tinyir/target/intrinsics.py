@@ -118,6 +118,34 @@ def _integer(name: str) -> Intrinsic:
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic(
+        "one_plus_erf",
+        """\
+// 1 + erf(x) within 2e-7, and below 0 within 2e-6 of itself where it is more than 2^-100: erfc(|x|) is exp(-x^2) times a polynomial in 1/(1 + 0.39 |x|).
+__device__ __forceinline__ float one_plus_erf(float x) {
+  const float t = recip_approx(fmaf(0.39f, fabsf(x), 1.0f));
+  float p = fmaf(-0.22753769f, t, 0.8866667f);
+  p = fmaf(p, t, -0.635404f);
+  p = fmaf(p, t, 0.6495624f);
+  p = fmaf(p, t, 0.09138721f);
+  p = fmaf(p, t, 0.2353254f) * t;
+  const float q = p * exp2_approx(-1.442695f * x * x);
+  return x < 0.0f ? q : 2.0f - q;
+}""",  # noqa: E501
+    ),
+    _inline(
+        "float logistic_of_exp2(float x)",
+        "return recip_approx(1.0f + exp2_approx(x));",
+    ),
+    Intrinsic(
+        "raised",
+        """\
+// An integer of 8 or 16 bits plus 2^23, of signed ones 2^23 + 2^15: it is the fraction of a float. The unit that converts integers is slow.
+__device__ __forceinline__ float raised(unsigned short x) { return __uint_as_float(0x4b000000u | x); }
+__device__ __forceinline__ float raised(unsigned char x) { return raised((unsigned short)x); }
+__device__ __forceinline__ float raised(short x) { return raised((unsigned short)(x ^ 0x8000)); }
+__device__ __forceinline__ float raised(signed char x) { return raised((short)x); }""",  # noqa: E501
+    ),
+    Intrinsic(
         "float_of_fp8e5m2",
         """\
 __device__ __forceinline__ float float_of_fp8e5m2(fp8e5m2 x) {

@@ -11,6 +11,7 @@ from ...kit.phrase import Phrase
 from ..builder import Builder, Literal, Operand, Ref
 from .contraction import tensor
 from .movement import axis_of
+from .sinking import Sunk, is_sparse
 from .table import Attr, Attrs, front_op
 
 
@@ -55,9 +56,9 @@ def embedding(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return b.emit("GATHER", table, index, axis=0)
 
 
-def _places(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
+def _places(b: Builder, x: Ref, index: Ref, axis: int) -> tuple[Ref, Ref]:
     """The row-major place in x of each element of `index`, which counts along `axis` and is itself along the
-    others; the number of elements of x where the index is out of range."""
+    others, the number of elements of x where the index is out of range; and whether it is inside."""
     i64 = DTYPES["i64"]
     wide = b.cast(index, i64)
 
@@ -73,7 +74,7 @@ def _places(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
     for a in range(x.rank):
         if a != axis:
             found = b.emit("ADD", found, b.emit("MUL", b.iota(i64, index.shape, a), k(product(x.shape[a + 1 :]))))
-    return b.emit("WHERE", is_inside, found, k(total), part="place")
+    return b.emit("WHERE", is_inside, found, k(total), part="place"), is_inside
 
 
 def _check_shapes(x: Ref, index: Ref, axis: int) -> None:
@@ -92,7 +93,11 @@ def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> 
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)
     check_constant(index, x.shape[axis], axis)
-    return b.emit("GATHER", b.reshape(x, [product(x.shape)]), _places(b, x, index, axis), axis=0)
+    if is_sparse(x, index.shape, axis):
+        place, is_inside = _places(b, x, index, axis)
+        found = Sunk(b, place, index.shape, axis).picked(x)
+        return b.emit("WHERE", is_inside, found, b.const(0, x.dtype, index.shape))
+    return b.emit("GATHER", b.reshape(x, [product(x.shape)]), _places(b, x, index, axis)[0], axis=0)
 
 
 _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min": "MIN"}
@@ -113,7 +118,7 @@ def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     if ZERO in index.shape:
         return x
     flat = b.reshape(x, [product(x.shape)])
-    places = b.reshape(_places(b, x, index, axis), [product(index.shape)])
+    places = b.reshape(_places(b, x, index, axis)[0], [product(index.shape)])
     updates = b.reshape(b.cast(update, x.dtype), [product(index.shape)])
     return b.reshape(b.emit("SCATTER", flat, places, updates, axis=0, op=_REDUCTIONS[attrs.reduction]), x.shape)
 

@@ -10,7 +10,7 @@ from ...kit.phrase import Phrase
 from ..ops import REDUCERS
 from ..plan.words import WORDS
 from . import nodes
-from .nodes import ENGINES, FENCES, KINDS, OPERAND_KINDS, PART_KINDS, ROUNDINGS, ROW_KINDS
+from .nodes import ENGINES, FENCES, KINDS, OPERAND_KINDS, PART_KINDS, ROUNDINGS, ROW_KINDS, WALKED_KINDS
 
 
 def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:
@@ -97,7 +97,8 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Any, str]]:
     if isinstance(s, nodes.Resum):
         yield s.to.name, _is(nodes.Reg, kind=("wgmma", "mma")), Phrase("a matrix in registers")
     if isinstance(s, nodes.Each):
-        yield s.of, _is(nodes.Reg, kind=("wgmma", "mma", *OPERAND_KINDS, *ROW_KINDS)), Phrase("a matrix in registers")
+        kinds = dict.fromkeys(("wgmma", "mma", *OPERAND_KINDS, *WALKED_KINDS, *ROW_KINDS))
+        yield s.of, _is(nodes.Reg, kind=tuple(kinds)), Phrase("a matrix in registers")
     if isinstance(s, nodes.RowReduce):
         parts, rows = ", ".join(PART_KINDS), ", ".join(ROW_KINDS)
         kinds = ("wgmma", "mma", *PART_KINDS)

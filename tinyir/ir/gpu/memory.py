@@ -93,6 +93,7 @@ ROUNDINGS = ("", "tf32")
 ROW_KINDS = {"rows": "wgmma", "row_parts": "wgmma", "mma_rows": "mma", "mma_row_parts": "mma"}  # and of which matrix
 PART_KINDS = ("row_parts", "mma_row_parts")
 OPERAND_KINDS = {"wgmma_a": "wgmma", "mma_a": "mma"}  # left operands, and which matrix may become one
+WALKED_KINDS = ("mma_a", "mma_b")  # operands whose own elements `each` walks
 KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", *ROW_KINDS)
 
 

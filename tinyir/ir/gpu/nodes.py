@@ -50,6 +50,7 @@ from .memory import (
     PART_KINDS,
     ROUNDINGS,
     ROW_KINDS,
+    WALKED_KINDS,
     Advance,
     Assume,
     Axes,
@@ -160,8 +161,9 @@ class Each:
     """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in
     it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner. `each r of top`: of
     `rows`, `row_parts` and those of an `mma` matrix, the rows of which this thread holds elements. `each r, c of bias`:
-    of a left operand, which is read of a tensor, pairs of neighbours at once. `approx` at the end:
-    exp2 is the unit's own, within 2 ulps, and 0 where it is below 2^-126."""
+    of a left operand, which is read of a tensor, pairs of neighbours at once. `each r, k of wf`: of an operand of
+    `mma`, whose elements are made there. `approx` at the end: exp2 is the unit's own, within 2 ulps, and 0 where it is
+    below 2^-126."""
 
     names: tuple[str, ...]
     of: str

@@ -153,7 +153,7 @@ def with_threads(point: Point, kernel: Kernel, first: int, last: int) -> Point:
     """The threads first..last of the CTA, by the coordinates that the kernel speaks of: isl is quick where nothing has
     to be divided."""
     used = {n for s in statements(kernel.body) for e in exprs_in(s) for n in e.names()}
-    if len([size for size in kernel.block if size > 1]) > 1:
+    if any(size > 1 for size in kernel.block[1:]):
         for axis, size in zip("xyz", (*kernel.block, 1, 1)):
             point = point.with_dim(f"thread.{axis}", Expr.of(0), Expr.of(size))
         x, y, z = (Expr.of(f"thread.{axis}") for axis in "xyz")

@@ -15,7 +15,7 @@ from ...kit.phrase import Phrase
 from ..body import Binary, Body, Literal, Read, walk
 from ..expr import Expr
 from . import nodes
-from .memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS
+from .memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS, WALKED_KINDS
 from .nodes import Kernel
 from .walk import Visit, bodies_in
 
@@ -53,7 +53,7 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
                     wanted=wanted,
                 ),
             )
-    if isinstance(s, nodes.Assign) and _kind(v, s.to.name) in (*ROW_KINDS, *OPERAND_KINDS):
+    if isinstance(s, nodes.Assign) and _kind(v, s.to.name) in (*ROW_KINDS, *OPERAND_KINDS, *WALKED_KINDS):
         yield from _misplaced(s, v)
     if isinstance(s, nodes.RowReduce) and {s.source, s.to} <= v.arrays.keys():
         of, to = v.arrays[s.source], v.arrays[s.to]
@@ -110,7 +110,9 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
             s.to.name,
             Phrase("is written at another row than that of `each {around}`", around=", ".join(around.names)),
         )
-    if kind in OPERAND_KINDS and (len(names) != 2 or s.to.index != names or around.at):
+    is_made_of_another = kind in OPERAND_KINDS and _kind(v, around.of) not in WALKED_KINDS
+    is_operand, is_at_home = kind in (*OPERAND_KINDS, *WALKED_KINDS), around.of == s.to.name or is_made_of_another
+    if is_operand and (len(names) != 2 or s.to.index != names or around.at or not is_at_home):
         yield (
             s.to.name,
             Phrase("is written at another element than that of `each {around}`", around=", ".join(around.names)),
@@ -135,6 +137,8 @@ def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
     names += [s.to.name] if isinstance(s, nodes.Assign) else []
     for name in dict.fromkeys(names):
         kind, matrix = _kind(v, name), ROW_KINDS.get(of.kind, OPERAND_KINDS.get(of.kind, of.kind))
+        if name == around.of and of.kind in WALKED_KINDS:
+            continue
         wanted = ROW_KINDS.get(kind, OPERAND_KINDS.get(kind, matrix))
         has_rows = kind not in (*ROW_KINDS, *OPERAND_KINDS) or v.arrays[name].type.shape[0] == of.type.shape[0]
         if wanted != matrix or not has_rows:

@@ -11,6 +11,7 @@ from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
+from ...ir.runs import sharing
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.held import once
@@ -324,8 +325,9 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
 def _check_vectors(case: Case) -> Iterator[Diag]:
     plan, regions = case.plan, case.regions
     narrowest = min((t.type.dtype.bytes for r in regions for t in r.inputs + r.outputs), default=1)
+    shared = max((n for r in regions for n in sharing(r)), default=1)
     for item in plan.vectorize:
-        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > ACCESS_BYTES:
+        if item.width < 1 or item.width & (item.width - 1) or item.width * narrowest > ACCESS_BYTES * shared:
             yield fault_of(
                 plan,
                 "E1516",

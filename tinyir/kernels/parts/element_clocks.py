@@ -22,6 +22,7 @@ SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by 
 LOOK_ISSUE = (
     10  # warp instructions for one place: its load, which end it counts from, and whether it is the element's own
 )
+TURN_LOSS = 0.01  # of the bandwidth, for each access of a thread behind its first: on an H200, from 64 MB on
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 
@@ -80,8 +81,9 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
         product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
     )
     through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
+    turned = 1 + TURN_LOSS * (plan.micro[0] // width - 1) if is_flat and not walked else 1
     memory = longer_of(
-        max(moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS
+        max(turned * moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS
     )
     return Clocks(
         {

@@ -32,12 +32,14 @@ from ...ir.body import Axis, Binary, Read, Ref, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.runs import Run
 from ...ir.traits import axes_of, extent_of
 from ...kit.records import dataclass, replace
 from ..resources import ON_THEIR_WAY
 from .fold import Accumulator, type_of
+from .halves import halves_of
 from .point import Fresh, Values, below, needed, split
 from .side_by_side import SideBySide
 from .statements import FEW, Statements
@@ -69,7 +71,21 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 
 
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
-    """The values and stores at the neighbours from `first` on, which replaces `at`."""
+    """The values and stores at the neighbours from `first` on, whose value is `at`: on each side of a place at which
+    the map becomes another, where it does, and one by one where they are on both."""
+    halves = halves_of(region, str(first)) if len(run.axes) == 1 and run.is_whole else None
+    if halves is not None:
+        before, behind = (_neighbours(side, fresh, run, first, at) for side in (halves.before, halves.behind))
+        start = halves.number.substitute({str(first): at})
+        step = (halves.number - first).constant
+        if step is not None and is_multiple(start, run.width) and halves.place % run.width == 0:
+            return (nodes.If((Bound(halves.number, upper=Expr.of(halves.place)),), before, behind),)
+        if step is not None:
+            last = Bound(halves.number, upper=Expr.of(halves.place - (run.width - 1)))
+            other = nodes.If(
+                (Bound(halves.number, lower=Expr.of(halves.place)),), behind, _one_by_one(region, fresh, run, first)
+            )
+            return (nodes.If((last,), before, (other,)),)
     neighbours = SideBySide(region, fresh, run, first, {str(first): at})
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     return written_beside(writer, neighbours)
@@ -85,7 +101,7 @@ def written_beside(writer: Statements, neighbours: SideBySide) -> tuple[Statemen
         body, before = writer.body(item.expr)
         lines += before
         written.append((item, body))
-    same, varying = _parted(lines, neighbours.turn)
+    same, varying = parted(lines, neighbours.turn)
     for item, body in written:
         neighbours.store(item, body, writer.point, region.iters, varying)
     single = [nodes.Let(a.name, neighbours.point(run.axes)[a.name]) for a in run.axes] if len(run.axes) > 1 else []
@@ -95,6 +111,13 @@ def written_beside(writer: Statements, neighbours: SideBySide) -> tuple[Statemen
             varying, one=[*single, *Statements(region, writer.fresh).at_point(region.yields)] if single else ()
         ),
     )
+
+
+def _one_by_one(region: Region, fresh: Fresh, run: Run, first: Expr) -> tuple[Statement, ...]:
+    """The values and stores at each neighbour by itself."""
+    turn, writer = fresh.of("v"), Statements(region, fresh)
+    writer.point[str(first)] = first + turn
+    return (nodes.For(turn, ZERO, Expr.of(run.width), tuple(writer.at_point(region.yields)), unroll=1),)
 
 
 @dataclass
@@ -124,7 +147,7 @@ class _Beside(Statements):
         return held
 
 
-def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
+def parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:
     """The statements that are the same for all neighbours, and the others."""
     same, inside, varying, places = [], [], set(), {turn}
     for s in lines:
@@ -140,4 +163,4 @@ def _parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], lis
     return same, inside
 
 
-__all__ = ["vector_statements", "written_beside"]
+__all__ = ["parted", "vector_statements", "written_beside"]

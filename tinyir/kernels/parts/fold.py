@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.accumulate import cast, fold_word, is_plain, literal, neutral_of
-from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Ternary
+from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Ternary, Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -25,6 +25,7 @@ class Accumulator:
         self.name = name
         self.fold = fold
         self.best = f"{name}.best"
+        self.beside = f"{name}.beside"
 
     def start(self) -> Iterator[Statement]:
         """The registers, holding the fold over no element."""
@@ -36,7 +37,8 @@ class Accumulator:
             yield nodes.Reg(self.name, type_of(fold.dtype, 1), init=literal(0, fold.dtype))
 
     def step(self, element: Body, number: Expr) -> Iterator[Statement]:
-        """Takes one element in. The first of equal ones is the one found, and the first NaN wins, as NumPy has it."""
+        """Takes one element in. The first of equal ones is the one found, and the first NaN wins, as NumPy has it:
+        elements come in the order of their numbers."""
         fold = self.fold
         if is_plain(fold.op):
             yield nodes.Assign(
@@ -44,23 +46,58 @@ class Accumulator:
                 Binary(fold_word(fold.op), self.value(), cast(element, fold.dtype), fold.dtype),
             )
             return
+        yield from self._taken(element, number, is_in_order=True)
+
+    def earliest(self, element: Body, number: Expr) -> Iterator[Statement]:
+        """Takes one element of argmax or argmin in, in any order."""
+        yield from self._taken(element, number, is_in_order=False)
+
+    def _taken(self, element: Body, number: Expr, is_in_order: bool) -> Iterator[Statement]:
+        """The statements that take in an element which is better, or where elements come in any order as good and
+        before the one so far."""
+        fold, yes = self.fold, DTYPES["bool"]
         yield nodes.Value(f"{self.name}.element", element)
-        new, best, yes = (
-            Ref(f"{self.name}.element", element.dtype),
-            Read(self.best, (ZERO,), element.dtype),
-            DTYPES["bool"],
-        )
-        better: Body = Binary("cmplt", *((best, new) if fold.op == "argmax" else (new, best)), yes)
-        if element.dtype.is_float:
-            better = Binary(
-                "or", better, Binary("and", Binary("cmpne", new, new, yes), Binary("cmpeq", best, best, yes), yes), yes
-            )
+        new, best = Ref(f"{self.name}.element", element.dtype), Read(self.best, (ZERO,), element.dtype)
+
+        def joined(op: str, *sides: Body) -> Body:
+            return Binary(op, *sides, yes)
+
+        worse = joined("cmplt", *((new, best) if fold.op == "argmax" else (best, new)))
+        is_nan = [joined("cmpne", x, x) for x in (new, best)] if element.dtype.is_float else []
+        better: Body = Unary("not", joined("or", worse, joined("cmpeq", new, best)), yes)
+        if is_nan:
+            better = joined("and", better, joined("cmpeq", best, best))
+        if not is_in_order:
+            same = joined("cmpeq", new, best)
+            same = joined("or", same, joined("and", *is_nan)) if is_nan else same
+            front = joined("cmplt", Index(number, fold.dtype), self.value())
+            better = joined("or", better, joined("and", same, front))
         yield nodes.Value(f"{self.name}.better", better)
         chosen = Ref(f"{self.name}.better", yes)
         yield nodes.Assign(
             Place(self.name, (ZERO,)), Ternary("where", chosen, Index(number, fold.dtype), self.value(), fold.dtype)
         )
         yield nodes.Assign(Place(self.best, (ZERO,)), Ternary("where", chosen, new, best, element.dtype))
+
+    def start_beside(self, width: int) -> Iterator[Statement]:
+        """A register for each of neighbours that are folded beside one another: a sum in one would wait for itself."""
+        yield nodes.Reg(self.beside, type_of(self.fold.dtype, width), init=neutral_of(self.fold.op, self.fold.dtype))
+
+    def step_beside(self, element: Body, turn: Expr) -> Iterator[Statement]:
+        """Takes a neighbour in, in its own register."""
+        fold = self.fold
+        held = Read(self.beside, (turn,), fold.dtype)
+        value = Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype)
+        yield nodes.Assign(Place(self.beside, (turn,)), value)
+
+    def end_beside(self, width: int, turn: str) -> Iterator[Statement]:
+        """Folds the neighbours' registers into one."""
+        fold = self.fold
+        yield nodes.Reg(self.name, type_of(fold.dtype, 1))
+        yield nodes.Assign(Place(self.name, (ZERO,)), Read(self.beside, (ZERO,), fold.dtype))
+        more = Read(self.beside, (Expr.of(turn),), fold.dtype)
+        step = nodes.Assign(Place(self.name, (ZERO,)), Binary(fold_word(fold.op), self.value(), more, fold.dtype))
+        yield nodes.For(turn, Expr.of(1), Expr.of(width), (step,), unroll=0)
 
     def value(self) -> Read:
         """The fold so far."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...ir.accumulate import wide
-from ...ir.body import Axis, Body, Literal, Random, Read, Select, Unary, rebuild, walk
+from ...ir.body import Axis, Body, Index, Literal, Random, Read, Select, Unary, rebuild, substitute, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -29,6 +29,7 @@ from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.region import Region, Yield
 from ...ir.runs import Run, offset_of
+from ...ir.scope import has_floor
 from ...ir.traits import axes_of
 from ...kit.records import dataclass, field, replace
 from .fold import type_of
@@ -39,7 +40,8 @@ from .point import Fresh, Point, element_store, split
 class SideBySide:
     """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and
     those that it is made of. `loads` are the reads that move at once, and random numbers that are made so, with the
-    registers that hold them; `held` puts into registers what is stored at once."""
+    registers that hold them; `shared` says how many neighbours share each of its elements; `held` puts into registers
+    what is stored at once."""
 
     region: Region
     fresh: Fresh
@@ -52,6 +54,7 @@ class SideBySide:
     stores: list[Statement] = field(default_factory=list)
     singles: list[Statement] = field(default_factory=list)
     inside: dict[Bound, None] = field(default_factory=dict)
+    shared: dict[Read, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.turn = self.fresh.of("v")
@@ -92,8 +95,14 @@ class SideBySide:
         within = tuple(self._with_registers(s, made) for s in (*lines, *self.held))
         loads: list[Statement] = []
         for read, name in self.loads.items():
-            loads.append(nodes.Reg(name, type_of(read.dtype, self.run.width)))
-            loads.append(nodes.Assign(Place(name, (Expr.of(self.turn),)), read, self.over, self.run.width))
+            shared = self.shared.get(read, 1)
+            count, turn = self.run.width // shared, Expr.of(self.turn)
+            loads.append(nodes.Reg(name, type_of(read.dtype, count)))
+            if count == 1:
+                loads.append(nodes.Assign(Place(name, (ZERO,)), substitute(read, {self.turn: ZERO})))
+                continue
+            moved = substitute(read, {self.turn: shared * turn}) if shared > 1 else read
+            loads.append(nodes.Assign(Place(name, (turn,)), moved, ((self.turn, Expr.of(count)),), count))
         whole = (*loads, *self.registers, *([self._for(within, 0)] if within else []), *self.stores)
         guard = (*(replace(b, upper=b.upper and b.upper - (self.run.width - 1)) for b in limits), *self.inside)
         if not guard:
@@ -157,13 +166,44 @@ class SideBySide:
                 return body
             self.inside |= dict.fromkeys(ends)
             return self._from_registers(body.then, made)
+        shared = self._sharing(body)
+        if shared > 1:
+            return self._from_shared(body, shared)
         if self._is_whole(body) or self._is_block(body):
             name = self.loads.get(body) or self.fresh.name(
                 "random.v" if isinstance(body, Random) else f"{body.tensor}.v"
             )
             self.loads[body] = name
             return Read(name, (Expr.of(self.turn),), body.dtype)
+        if isinstance(body, Index) and has_floor(body.expr) and self.turn in body.expr.names():
+            return replace(body, expr=self._simpler(body.expr))
         return rebuild(body, lambda inner: self._from_registers(inner, made))
+
+    def _simpler(self, number: Expr) -> Expr:
+        """An integer at a neighbour, by what is known of the first one: `(8*c + v) % 2` is `v % 2`."""
+        found = number.substitute(self.lets)
+        every = {found.substitute({self.turn: v}) for v in range(self.run.width)}
+        return every.pop() if len(every) == 1 else found
+
+    def _sharing(self, read: Body) -> int:
+        """How many neighbours share an element of those that a read takes, which begin on a whole access; 1 where each
+        has its own, or they are placed otherwise."""
+        tensor = self.region.tensor(read.tensor) if isinstance(read, Read) else None
+        if tensor is None or not any(has_floor(e) and self.turn in e.names() for e in read.index):
+            return 1
+        offset = offset_of(tensor.type.shape, read.index).substitute(self.lets)
+        first, width = offset.substitute({self.turn: 0}), self.run.width
+        apart = [(offset.substitute({self.turn: v}) - first).constant for v in range(width)]
+        shared = next((v for v in range(1, width) if apart[v] != 0), width)
+        is_even = width % shared == 0 and apart == [v // shared for v in range(width)]
+        return shared if is_even and is_multiple(first, width // shared) else 1
+
+    def _from_shared(self, read: Read, shared: int) -> Read:
+        """A read of elements that `shared` neighbours share, each of which is loaded once."""
+        name, count = self.loads.get(read) or self.fresh.name(f"{read.tensor}.v"), self.run.width // shared
+        self.loads[read] = name
+        self.shared[read] = shared
+        return Read(name, (Expr.of(self.turn) // shared if count > 1 else ZERO,), read.dtype)
 
     def _ends(self, *guard: Bound) -> tuple[Bound, ...] | None:
         """A guard at the first and at the last neighbour, which holds at those between them then; None where it does

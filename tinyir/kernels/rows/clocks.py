@@ -12,7 +12,10 @@ from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS
 from ..resources import threads_of
 from .declare import team_of
 
-CLUSTER_CLOCKS = 1500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
+CLUSTER_CLOCKS = 3500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
+
+NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
+NEAR_CLOCKS = 400  # until an element is there from it
 
 
 def resident_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
@@ -38,9 +41,11 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     issued = MAP_ISSUE / width + 2
     moved *= LINE_LOSS if reads_apart(region) else 1
     waits = 1 if is_resident else -(-length // plan.tile[1])
-    wait = (device.dram_latency_ns + again * device.l2_latency_ns) * device.clock_ghz * waits
-    one = wait + kernel.passes * (_meeting(plan) + elements * issued)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
+    is_near = resident * plan.tile[0] * at.work.bytes / max(rows, 1) <= NEAR_BYTES
+    behind = again * (NEAR_CLOCKS if is_near else device.l2_latency_ns * device.clock_ghz)
+    wait = (device.dram_latency_ns * device.clock_ghz + behind) * waits
+    one = wait + kernel.passes * (_meeting(plan) + elements * issued)
     latency = -(-ctas // (device.sms * resident)) * one / device.clock_ghz / 1e3
     issue = (
         (ctas * threads_of(plan) * elements * (1 + again) * issued + at.work.flops)
@@ -51,7 +56,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
     fetched = moved * (1 if stays else 1 + again)
     # the busiest SM's share, times SMs
-    through = moved * (1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
+    through = moved * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     return Clocks(
         {
             "memory": longer_of(

@@ -7,9 +7,11 @@ import math
 
 from ...ir.accumulate import is_plain, wide
 from ...ir.body import Reduce, walk
+from ...ir.expr import Expr
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
-from ...ir.types import DType
+from ...ir.traits import extent_of
+from ...ir.types import DTYPES, DType
 from ..family import Array, Needs, Problem
 from ..parts.point import free_axes, needed
 from ..problem import Row
@@ -45,7 +47,17 @@ def folded(region: Region, kernel: Row) -> tuple[DType, ...]:
     bodies = [body for body in values if not row & set(free_axes(region, body))]
     bodies += [y.expr for y in region.yields if not row & {n for e in y.index for n in e.names()}]
     folds = (n for body in bodies for n in walk(body) if isinstance(n, Reduce))
-    return tuple(d for f in folds for d in ((f.dtype,) if is_plain(f.op) else (f.body.dtype, f.dtype)))
+    return tuple(
+        d
+        for f in folds
+        for d in ((f.dtype,) if is_plain(f.op) else (f.body.dtype, place_dtype(f, extent_of(kernel.row))))
+    )
+
+
+def place_dtype(fold: Reduce, extent: Expr) -> DType:
+    """In what argmax and argmin count the places of a row: 32 bits where they are known to be enough."""
+    is_short = extent.constant is not None and extent.constant < 1 << 31
+    return DTYPES["i32"] if is_short and fold.dtype.bits > 32 else fold.dtype
 
 
 def team_of(plan: Plan) -> int:
@@ -58,4 +70,4 @@ def each_of(plan: Plan) -> int:
     return plan.tile[1] // team_of(plan)
 
 
-__all__ = ["declare", "each_of", "meeting_arrays", "team_of"]
+__all__ = ["declare", "each_of", "meeting_arrays", "place_dtype", "team_of"]

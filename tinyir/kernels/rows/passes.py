@@ -5,8 +5,8 @@ last.
 
 from __future__ import annotations
 
-from ...ir.accumulate import is_plain, neutral_of
-from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Read, Reduce, Ref, Ternary, walk
+from ...ir.accumulate import cast, is_plain, neutral_of
+from ...ir.body import Axis, Binary, Body, Gather, Read, Reduce, Ref, Ternary, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -23,6 +23,7 @@ from ..parts.kept import used_twice
 from ..parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
 from ..parts.side_by_side import SideBySide
 from ..problem import Row
+from .declare import place_dtype
 from .ends import Ends
 from .moved import moved
 from .point import RowPoint
@@ -116,35 +117,36 @@ class Passes:
         axes = self._axes_of(fold)
         if not is_plain(fold.op):
             return self._find(accumulator, axes, lines)
-        lines += accumulator.start()
-        lines += self._over_row(axes, element=accumulator.step, of=fold.body)
+        if self.width == 1:
+            lines += [*accumulator.start(), *self._over_row(axes, element=accumulator.step, of=fold.body)]
+        else:
+            turn = self.fresh.of("v")
+            lines += accumulator.start_beside(self.width)
+            lines += self._over_row(
+                axes, element=lambda body, _: accumulator.step_beside(body, Expr.of(turn)), of=fold.body
+            )
+            lines += accumulator.end_beside(self.width, turn)
         lines += self.team.fold(fold.op, accumulator.name, fold.dtype)
         return accumulator.value()
 
     def _find(self, accumulator: Accumulator, axes: tuple[Axis, ...], lines: list[Statement]) -> Body:
-        """argmax and argmin in two passes: the best value, then the first place that holds it."""
-        fold = accumulator.fold
-        best = Accumulator(accumulator.best, Reduce(fold.op.removeprefix("arg"), fold.axes, fold.body, fold.body.dtype))
-        lines += best.start()
-        lines += self._over_row(axes, element=best.step, of=fold.body)
-        lines += self.team.fold(best.fold.op, best.name, fold.body.dtype)
-        place = Accumulator(accumulator.name, Reduce("min", fold.axes, fold.body, fold.dtype))
-        lines += place.start()
-
-        def step(body: Body, number: Expr):
-            yes = DTYPES["bool"]
-            yield nodes.Value(f"{accumulator.name}.element", body)
-            element = Ref(f"{accumulator.name}.element", body.dtype)
-            found: Body = Binary("cmpeq", element, best.value(), yes)
-            if body.dtype.is_float:
-                found = Binary("or", found, Binary("cmpne", element, element, yes), yes)
-            here = Ternary("where", found, Index(number, fold.dtype), neutral_of("min", fold.dtype), fold.dtype)
-            yield nodes.Assign(Place(place.name, (ZERO,)), Binary("min", place.value(), here, fold.dtype))
-
-        lines += self._over_row(axes, element=step, of=fold.body)
-        lines += self.team.fold("min", place.name, fold.dtype)
-        nowhere = Binary("cmpeq", place.value(), neutral_of("min", fold.dtype), DTYPES["bool"])
-        return Ternary("where", nowhere, Literal(0, fold.dtype), place.value(), fold.dtype)
+        """argmax and argmin in one pass: each thread finds its own, the team the best of these, and of the places where
+        that was found the first."""
+        fold, yes = accumulator.fold, DTYPES["bool"]
+        places = place_dtype(fold, extent_of(axes))
+        mine = Accumulator(accumulator.name, replace(fold, dtype=places))
+        lines += mine.start()
+        lines += self._over_row(axes, element=mine.earliest if self.is_cut else mine.step, of=fold.body)
+        best, own = Read(mine.best, (ZERO,), fold.body.dtype), Ref(f"{mine.name}.own", fold.body.dtype)
+        lines.append(nodes.Value(own.name, best))
+        lines += self.team.fold(fold.op.removeprefix("arg"), mine.best, fold.body.dtype)
+        found: Body = Binary("cmpeq", own, best, yes)
+        if fold.body.dtype.is_float:
+            found = Binary("or", found, Binary("cmpne", own, own, yes), yes)
+        here = Ternary("where", found, mine.value(), neutral_of("min", places), places)
+        lines.append(nodes.Assign(Place(mine.name, (ZERO,)), here))
+        lines += self.team.fold("min", mine.name, places)
+        return cast(mine.value(), fold.dtype)
 
     def _axes_of(self, fold: Reduce) -> tuple[Axis, ...]:
         own = tuple(a for a in self.region.iters if a.name in {x.name for x in fold.axes})

@@ -23,13 +23,16 @@ from ..resources import WALK
 from .declare import each_of
 
 THREADS = (32, 64, 128, 256, 512, 1024)
-LANES = (4, 8, 16, 32)  # of a warp that share a row with no other warp
+LANES = (1, 2, 4, 8, 16, 32)  # of a warp that share a row with no other warp
 OF_ROWS = 128  # threads of a CTA that has several rows
 CLUSTERS = (2, 4, 8)
 OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
 HELD_ALONE = 32  # and where no CTA of many threads needs them
+HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
+OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
+PIECE_BYTES = 64  # that lanes which share a row should move together
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
 
 
@@ -38,13 +41,17 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
     kernel, region = problem.kernel, problem.region
     resident = words_resident(region, kernel)
     for plans in _ways(problem, card):
-        found = [plan for threads in THREADS for plan in plans.resident((threads,), HELD)]
+        found = [
+            plan
+            for threads in THREADS
+            for plan in plans.resident((threads,), HELD_ALONE if threads in OF_A_FEW_WARPS else HELD)
+        ]
         for lanes in LANES if kernel.rows else ():
             found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
         is_long = plans.longest is not None and plans.longest >= LONG
         for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
             for threads in OF_CLUSTER:
-                found += plans.resident((threads,), HELD_ALONE if threads < OF_CLUSTER[-1] else HELD, ctas)
+                found += plans.resident((threads,), HELD_OF_CLUSTER if threads < OF_CLUSTER[-1] else HELD, ctas)
         yield from (Proposal(p, over_registers(plans.beside + (each_of(p) + 1) * resident, card)) for p in found)
 
 
@@ -97,8 +104,21 @@ class _Plans:
         team = threads[0] * ctas
         each = -(-(self.longest or 0) // (team * self.width)) * self.width
         is_busy = ctas == 1 and len(threads) == 1 or team * self.width < 2 * (self.longest or 0)
-        if self.longest is not None and each <= most and is_busy and self._has_ends(team):
+        if (
+            self.longest is not None
+            and each <= most
+            and is_busy
+            and self._has_ends(team)
+            and self._is_even(threads, each)
+        ):
             yield self._plan("row_resident", threads, max(each, self.width) * team, ctas)
+
+    def _is_even(self, threads: tuple[int, ...], each: int) -> bool:
+        """Whether what neighbouring lanes move at once is together: a row in one access each, or pieces of lines."""
+        together = (
+            threads[0] * self.width * min(t.type.dtype.bytes for t in (*self.region.inputs, *self.region.outputs))
+        )
+        return len(threads) == 1 or each <= self.width or together >= PIECE_BYTES
 
     def streamed(self, threads: tuple[int, ...], many: int) -> Iterator[Plan]:
         """The row read again at each pass, several accesses of a thread at once."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
-from ..parts.scan_clocks import block_turn, is_along_memory, load_clocks, memory_us, turns_us
+from ..parts.scan_clocks import TURNS_AT_ONCE, block_turn, is_along_memory, load_clocks, memory_us, turns_us
 from ..parts.waiting import MAP_ISSUE
 from ..resources import threads_of
+
+PIECES_LOSS = 1.5  # of stores whose neighbours come in other turns
 
 
 def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
@@ -18,10 +20,16 @@ def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
 
 
 def thread_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """One thread for each row, whose loads follow one another."""
+    """One thread for each row, whose loads follow one another; in vectors some of them are on their way together, and
+    what a sector has beside them is in the cache when it is asked for."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
-    latency = turns_us(at, -(-rows // threads_of(plan)), length, load_clocks(at) + MAP_ISSUE)
-    return Clocks({"memory": memory_us(problem, at, is_along_memory(problem)), "latency": latency})
+    width = plan.widest
+    turns = -(-length // width)
+    one = load_clocks(at) / (TURNS_AT_ONCE if width > 1 else 1) + MAP_ISSUE * width
+    latency = turns_us(at, -(-rows // threads_of(plan)), turns, one)
+    is_apart = is_along_memory(problem) and width == 1
+    moved = memory_us(problem, at, is_apart)
+    return Clocks({"memory": moved * (PIECES_LOSS if width > 1 and turns > 1 else 1), "latency": latency})
 
 
 __all__ = ["block_clocks", "thread_clocks"]

@@ -7,6 +7,7 @@ from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.traits import scans_of
 from ..family import Array, Needs, Problem
+from ..parts.scan_clocks import TURNS_AT_ONCE
 from ..resources import ADDRESSING, allotted, threads_of
 
 WARP = 32
@@ -23,4 +24,9 @@ def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
     return tuple(Array("part", dtype, (warps,)) for dtype in dtypes) if warps > 1 else ()
 
 
-__all__ = ["declare_block", "meeting_arrays"]
+def turns_of(plan: Plan) -> int:
+    """Turns of a row that are written out together: a warp alone meets no barrier between their loads."""
+    return TURNS_AT_ONCE if plan.threads[0] == WARP else 1
+
+
+__all__ = ["declare_block", "meeting_arrays", "turns_of"]

@@ -35,8 +35,8 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
-from .declare import meeting_arrays
-from .vector import scan_vector_kernel
+from .declare import meeting_arrays, turns_of
+from .vector import scan_vector_kernel, thread_vector_kernel
 
 WARP = 32
 
@@ -57,12 +57,16 @@ def block_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 def thread_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
-    _check_tile(plan, problem.region, (plan.threads[0], 1))
-    width = plan.width_of(problem.kernel.row[0].name)
-    if width > 1:
-        what = Phrase("{width} neighbours at once, with a thread per row", width=width)
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=problem.region.name)
-    return _thread_kernel(plan, problem.region, problem.kernel)
+    region, kernel = problem.region, problem.kernel
+    width = plan.width_of(kernel.row[0].name)
+    _check_tile(plan, region, (plan.threads[0], width))
+    if width == 1:
+        return _thread_kernel(plan, region, kernel)
+    run = row_run(region, kernel, width)
+    if run is None or not run.is_whole:
+        what = Phrase("{width} neighbours that are not known to be contiguous", width=width)
+        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=region.name)
+    return thread_vector_kernel(plan, region, kernel, run)
 
 
 def _check_tile(plan: Plan, region: Region, wanted: tuple[int, int]) -> None:
@@ -113,7 +117,7 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
     inner += where_inside(writer().at_point(region.yields))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
-    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads))
+    loop = nodes.For(turn, ZERO, axis.size, tuple(inner), step=Expr.of(threads), unroll=turns_of(plan))
     return Kernel(
         plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
     )

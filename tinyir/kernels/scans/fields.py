@@ -1,7 +1,10 @@
-"""The fields of plans of a scan: `tile [1, elements of a row at once]` of a CTA, or `[rows, 1]` of its threads."""
+"""The fields of plans of a scan: `tile [1, elements of a row at once]` of a CTA, or `[rows, neighbours at
+once]` of its threads."""
 
 from __future__ import annotations
 
+from ...ir.plan import Vectorize
+from ...ir.runs import WIDTHS, row_run
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
@@ -16,11 +19,13 @@ def of_block(case: Case) -> Fields:
 
 def of_thread(case: Case) -> Fields:
     """What `scan_thread` takes in each field."""
-    rows = case.kernel.rows
+    kernel, region = case.kernel, case.problem.region
+    runs = [run for w in WIDTHS if (run := row_run(region, kernel, w)) is not None and run.is_whole]
     return {
-        "tile": only((case.plan.threads[0], 1)),
+        "tile": only((case.plan.threads[0], case.plan.width_of(kernel.row[0].name))),
         "threads": where("[x]", lambda threads: len(threads) == 1),
-        "bind": bound((parts_of_axes(rows, "o"), "cta.x"), (parts_of_axes(rows, "i"), "thread.x")),
+        "bind": bound((parts_of_axes(kernel.rows, "o"), "cta.x"), (parts_of_axes(kernel.rows, "i"), "thread.x")),
+        "vectorize": only((), *((Vectorize(kernel.row[0].name, run.width),) for run in runs)),
     }
 
 

@@ -12,7 +12,7 @@ from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 
 OF_BLOCK = (32, 128, 256, 512, 1024)
-OF_THREADS = (32, 64, 128, 256)
+OF_THREADS = (128, 256, 64, 32)
 
 
 def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
@@ -26,9 +26,15 @@ def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
 
 
 def propose_thread(problem: Problem, card: Device) -> tuple[Proposal, ...]:
-    """Each block size, where there are rows."""
-    rows = problem.kernel.rows
-    return tuple(_proposal(problem, card, "scan_thread", (threads, 1), threads, rows) for threads in OF_THREADS if rows)
+    """Each block size, where there are rows; in vectors where a row is known to be made of them."""
+    kernel, region = problem.kernel, problem.region
+    whole = [run.width for run in row_runs(region, kernel) if run.is_whole]
+    return tuple(
+        _proposal(problem, card, "scan_thread", (threads, width), threads, kernel.rows, width)
+        for width in dict.fromkeys((*whole, 1))
+        for threads in OF_THREADS
+        if kernel.rows
+    )
 
 
 def _proposal(
@@ -54,7 +60,7 @@ def _proposal(
             threads=(threads,),
             bind=tuple(binds),
             vectorize=(Vectorize(kernel.row[0].name, width),) if width > 1 else (),
-            predicate=guarded_axes(inside, tile[inside == kernel.row]),
+            predicate=guarded_axes(inside, tile[1] if inside == kernel.row else threads),
         )
     )
 

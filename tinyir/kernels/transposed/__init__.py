@@ -1,4 +1,5 @@
-"""A map that reads along one axis and writes along another: square tiles through shared memory."""
+"""A map that reads along one axis and writes along another: tiles through shared memory, blocks of whole accesses where
+they are known to be whole."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ FAMILY = Family(
     algo="transposed",
     problem=Map,
     needs=("micro", "threads"),
-    fields=("bind", "cache", "assume", "predicate"),
+    fields=("bind", "cache", "vectorize", "assume", "predicate"),
     accepts=here("fields", "fields"),
     space=here("space", "propose_transposed"),
     declare=here("declare", "declare"),

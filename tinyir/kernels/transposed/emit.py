@@ -10,7 +10,8 @@
       if i0 < M and i1 < N
         store Y[i0, i1] = X.tile[lane, 8*u + warp.index]
 
-A row of the tile is padded by a word, so that the lanes of a column meet different banks.
+A row of the tile is padded by a word, so that the lanes of a column meet different banks. Where neighbours are known
+to begin on whole accesses both ways, blocks of them are turned in registers (`turned`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_reads
-from ...ir.plan import Plan
+from ...ir.plan import Plan, Vectorize
+from ...ir.region import Region
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
@@ -30,7 +32,9 @@ from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
+from .blocks import block_of
 from .declare import tile_of
+from .turned import turned_kernel
 
 LANES, WARPS = 32, 8
 
@@ -38,6 +42,9 @@ LANES, WARPS = 32, 8
 def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `transposed`. Raises Refused (E1611) for what the template has no place for."""
     region = problem.region
+    if plan.vectorize:
+        check_blocks(plan, region)
+        return turned_kernel(plan, problem)
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
     if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
         raise refuse(
@@ -74,10 +81,30 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     filled = [nodes.Store(Place(name, (down, lanes)), read) for read, name in tiles.items()]
     held = {read: Read(name, (lanes, down), read.dtype) for read, name in tiles.items()}
     written = _with_tiles(Statements(region, fresh).at_point(region.yields), held)
-    arrays = tuple(shared(name, tile_of(plan, read)) for read, name in tiles.items())
+    arrays = tuple(shared(name, tile_of(plan, region, read)) for read, name in tiles.items())
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
     body = (*arrays, *where, walked(across, along, filled), nodes.Barrier("cta"), walked(along, across, written))
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
+
+
+def check_blocks(plan: Plan, region: Region) -> None:
+    """Raises Refused (E1611) for a plan in blocks that are not known to be whole accesses, or whose threads do not
+    share the tile evenly."""
+    side = block_of(region)
+    fits = side and plan.vectorize == (Vectorize(region.iters[-1].name, side),) and len(plan.threads) == 1
+    blocks = plan.tile[0] // (side * side) if side else 0
+    if not fits or blocks * side * side != plan.tile[0] or blocks % plan.threads[0] or not _is_power(plan.tile[0]):
+        raise refuse(
+            "E1611",
+            plan.name,
+            plan.span_of("vectorize"),
+            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
+            region=region.name,
+        )
+
+
+def _is_power(size: int) -> bool:
+    return size & (size - 1) == 0
 
 
 def _with_tiles(lines: list[Statement], held: dict[Read, Read]) -> list[Statement]:

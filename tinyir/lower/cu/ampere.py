@@ -86,7 +86,9 @@ class Ampere:
             words = "[2][4]" if s.type.dtype.bytes == 4 else "[4]"
             side = rows if s.kind == "mma_a" else columns
             steps = f"[{columns // PIECE}]" if self._is_wide_operand(s) else ""
-            self.say(f"unsigned int {name}{ring}{steps}[{side // PIECE}]{words};  // its part of [{rows}, {columns}]")
+            self.say(
+                f"unsigned int {name}{ring}{steps}[{-(-side // PIECE)}]{words};  // its part of [{rows}, {columns}]"
+            )
 
     def _is_wide_operand(self: Any, s: nodes.Reg) -> bool:
         """Whether a left operand has several products' elements along the sum."""
@@ -205,6 +207,57 @@ class Ampere:
         self.point = ()
         self.integers.ranges = known
 
+    def _each_of_operand(self: Any, s: nodes.Each) -> None:
+        """The elements that a thread holds of an operand of its warp's product, made one by one and packed in pairs."""
+        operand = self.arrays[s.of]
+        rows, columns = (e.evaluate({}) for e in operand.type.shape)
+        made = [i for i in s.body if isinstance(i, nodes.Assign) and i.to.name == s.of]
+        is_left = operand.kind == "mma_a"
+        if operand.type.dtype.bytes != 2 or (columns if is_left else rows) != PIECE or len(made) != 1 or s.size:
+            raise refuse(
+                "E1620",
+                self.kernel.name,
+                s.span,
+                what=Phrase("each of an operand of {rows} x {columns}", rows=rows, columns=columns),
+            )
+        block, word, element = (self.names.of("integer", name) for name in ("block", "word", "element"))
+        lane, w, known = Expr.of("lane"), Expr.of("word"), dict(self.integers.ranges)
+        side = rows if is_left else columns
+        apart = 2 if side < PIECE else 1  # of eight columns there is every other word
+        along = 2 * (lane - 4 * (lane // 4)) + "element"  # of the sum, then of the other side
+        across = PIECE * Expr.of("block") + lane // 4
+        places = (across + 8 * (w - 2 * (w // 2)), along + 8 * (w // 2))
+        self.integers.ranges |= {
+            "block": Interval(0, -(-side // PIECE) - 1),
+            "word": Interval(0, 3),
+            "element": Interval(0, 1),
+            **{n: Interval(0, size - 1) for n, size in zip(s.names, (rows, columns))},
+        }
+        self.words[s.of] = self.names.of("integer", f"{s.of}.piece")
+        for name, size, step in ((block, -(-side // PIECE), 1), (word, 4, apart)):
+            self.say("#pragma unroll")
+            self.say(f"for (int {name} = 0; {name} < {size}; {name} += {step}) {{")
+            self.depth += 1
+        self.say(f"float {self.words[s.of]}[2];")
+        self.say("#pragma unroll")
+        self.say(f"for (int {element} = 0; {element} < 2; ++{element}) {{")
+        self.depth += 1
+        coordinates = len(self.lines)
+        for name, place in zip(s.names, places if is_left else places[::-1]):
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(place, 0)};")
+        self.block(s.body)
+        self._drop_unused(coordinates, s.names)
+        self.depth -= 1
+        self.say("}")
+        pair = self.words.pop(s.of)
+        self.say(
+            f"{self.names.of('array', s.of)}[{block}][{word}] = pair_of_{operand.type.dtype}({pair}[0], {pair}[1]);"
+        )
+        for _ in range(2):
+            self.depth -= 1
+            self.say("}")
+        self.integers.ranges = known
+
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
         """The register of the current element."""
         places = (corner[0] // PIECE + self.fragment, corner[1] // COLUMNS + "piece", Expr.of("element"))
@@ -275,7 +328,8 @@ class Ampere:
                 self.say(line)
         else:
             self.say(f"const {kind} piece = *(const {kind} *)&{first};")
-            value = f"float_of_{dtype}(piece.x[{e}])" if dtype.name in SMALL_FLOATS else f"piece.x[{e}]"
+            is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
+            value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
             for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
                 self.say(line)
         self.depth -= 1

@@ -100,7 +100,7 @@ def special_of(name: str, block: tuple[int, ...], cluster: tuple[int, ...] = ())
     closed = f"({linear})" if " " in linear else linear
     counted = {
         "thread.index": linear,
-        "lane": f"{closed} % 32",
+        "lane": "(int)(threadIdx.x % 32)" if len(block) > 1 and x % 32 == 0 else f"{closed} % 32",
         "warp.index": f"{closed} / 32",
         "warpgroup.thread": f"{closed} % 128",
     }

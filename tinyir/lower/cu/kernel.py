@@ -42,7 +42,7 @@ from .names import Names, comment
 from .narrow import narrow
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, memory_type
-from .vectors import Vectors
+from .vectors import Vectors, carrying
 from .words import Words
 
 SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
@@ -106,7 +106,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         }
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
-        self.names = Names()
+        self.names, self.carrying = Names(), carrying(kernel)
         self.used_tensors: set[str] = set()
         self.used_symbols: set[str] = set()
         self.used_special: dict[str, str] = {}
@@ -115,7 +115,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.is_explained = False
         self.integers = Integers(ranges_of(kernel, self.model), spellings=SPELLINGS, spell=self._spell)
         self.values = Values(
-            self.integers, self._element, lambda name: self.names.of("value", name), self._in_registers, kernel.name
+            self.integers, self._element, lambda name: self.names.of("value", name), self._is_computed_in, kernel.name
         )
         self.facts = start_of(kernel, self.model)
         self.sizes = sizes_by_axis(self.regions)
@@ -271,7 +271,8 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             return
         self.arrays[s.name] = s
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
-        name, dtype = self.names.of("array", s.name), arithmetic_type(s.type.dtype)
+        name = self.names.of("array", s.name)
+        dtype = (memory_type if s.name in self.carrying else arithmetic_type)(s.type.dtype)
         zero = isinstance(s.init, Literal) and s.init.value == 0
         count = 1
         for size in sizes:
@@ -433,7 +434,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             and value.dtype.name in ("fp32", "fp64")
         ):
             self.say(f"{target} += {self.values.value(value.right)};")
-        elif self._in_registers(to.name):
+        elif self._is_computed_in(to.name):
             self.say(f"{target} = {self.values.value(value)};")
         else:
             dtype = self._dtype(to.name)

@@ -13,7 +13,7 @@ from typing import Any
 from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.memory import OPERAND_KINDS, ROW_KINDS
+from ...ir.gpu.memory import OPERAND_KINDS, ROW_KINDS, WALKED_KINDS
 from ...ir.gpu.nodes import Place
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
@@ -325,6 +325,9 @@ class Matrices(Rows):
         acc = self.arrays[s.of]
         if acc.kind in ROW_KINDS:
             self._each_row(s)
+            return
+        if acc.kind in WALKED_KINDS and not self._is_of_words(s):
+            self._each_of_operand(s)
             return
         if acc.kind in OPERAND_KINDS:
             self._each_word(s)

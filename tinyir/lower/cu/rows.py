@@ -14,7 +14,7 @@ from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.extremes import interval_of
-from ...ir.gpu.memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS
+from ...ir.gpu.memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS, WALKED_KINDS
 from ...ir.intervals import Interval
 from ...ir.types import DType
 from ...kit.diag import refuse
@@ -157,7 +157,7 @@ class Rows:
         )
 
     def _is_operand(self: Any, name: str) -> bool:
-        return getattr(self.arrays.get(name), "kind", "") in OPERAND_KINDS
+        return getattr(self.arrays.get(name), "kind", "") in (*OPERAND_KINDS, *WALKED_KINDS)
 
     def _into_word(self: Any, s: nodes.Assign) -> None:
         """A value on its way to a word, which rounds it."""

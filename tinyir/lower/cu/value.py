@@ -28,6 +28,7 @@ WRAPPING = {
     "mul": "wrap_mul({0}, {1})",
     "neg": "wrap_sub(({t})0, {0})",
 }
+MOST_APART = 1 << 20  # numbers from which that of an integer of 16 bits is exact in fp32, raised too
 ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
 LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
@@ -64,7 +65,7 @@ class Values:
         if isinstance(body, Literal):
             return f"{dtype.cuda}{{{_bits(body.value, dtype)}}}"
         if isinstance(body, Unary) and body.op == "cast" and body.dtype == dtype:
-            return _narrowed(self.value(body.x), body.x.dtype, dtype)
+            return _narrowed(self._converted(body.x), body.x.dtype, dtype)
         return f"{dtype.cuda}_of_float({self.value(body)})"
 
     def value(self, body: Body) -> str:
@@ -110,6 +111,9 @@ class Values:
         if body.op == "bitcast":
             text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
             return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
+        found = (self._apart(body) if isinstance(body, Binary) else "") or self._sigmoidal(body)
+        if found:
+            return found
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
@@ -119,6 +123,21 @@ class Values:
                 for o in operands
             ]
         return self.applied(body.op, dtype, *operands, result=body.dtype)
+
+    def _sigmoidal(self, body: Unary | Binary | Ternary) -> str:
+        """What activations are made of, by the units for exponentials and reciprocals: 1 + erf(x), 1 + tanh(x) and 1/(1
+        + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as well; empty for another body."""
+        if body.dtype.name != "fp32":
+            return ""
+        if isinstance(body, Unary) and body.op == "recip":
+            inner = _one_more(body.x)
+            return f"logistic_of_exp2({self.value(inner.x)})" if _is(inner, "exp2") else ""
+        inner = _one_more(body)
+        if _is(inner, "erf"):
+            return f"one_plus_erf({self.value(inner.x)})"
+        if _is(inner, "tanh"):
+            return f"2.0f * logistic_of_exp2({_closed(self.value(inner.x))} * {-2 * math.log2(math.e):.7g}f)"
+        return ""
 
     def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
         """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
@@ -143,8 +162,32 @@ class Values:
             return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
         return f"({dtype.cuda})({text})" if dtype.bits < 32 and not is_exact else text
 
+    def _converted(self, x: Body) -> str:
+        """A value that becomes a float: an integer of 8 or 16 bits is one."""
+        return f"({self._raised(x)} - {_raise_of(x.dtype)}.0f)" if _is_small(x.dtype) else self.value(x)
+
+    def _raised(self, x: Body) -> str:
+        """An integer of 8 or 16 bits plus what `_raise_of` says, as a float."""
+        return f"raised(({x.dtype.cuda}){_closed(self.value(x))})"
+
+    def _apart(self, body: Binary) -> str:
+        """The difference of two integers of 8 or 16 bits, or of one and a number, without a conversion of either; empty
+        where it is none. Floats hold all of these numbers, so nothing is rounded."""
+        left, right = (
+            side.x if isinstance(side, Unary) and side.op == "cast" and _is_small(side.x.dtype) else None
+            for side in (body.left, body.right)
+        )
+        if body.op != "sub" or body.dtype.name != "fp32" or left is None:
+            return ""
+        if right is not None and _raise_of(left.dtype) == _raise_of(right.dtype):
+            return f"{self._raised(left)} - {self._raised(right)}"
+        number = body.right.value if isinstance(body.right, Literal) else None
+        if number is None or number != number or abs(number) > MOST_APART or number != int(number):
+            return ""
+        return f"{self._raised(left)} - {_raise_of(left.dtype) + int(number)}.0f"
+
     def _cast(self, x: Body, dtype: DType) -> str:
-        text = self.value(x)
+        text = self._converted(x) if arithmetic_type(dtype) == "float" else self.value(x)
         if x.dtype == dtype:
             return text
         if dtype.name in SMALL_FLOATS:
@@ -153,7 +196,8 @@ class Values:
             return f"{_closed(text)} != 0"
         if x.dtype.is_float and dtype.is_integer:
             return f"{dtype}_of({text})"
-        return text if arithmetic_type(x.dtype) == dtype.cuda else f"({dtype.cuda}){_closed(text)}"
+        is_float = arithmetic_type(x.dtype) == dtype.cuda or text.startswith("(raised")
+        return text if is_float else f"({dtype.cuda}){_closed(text)}"
 
     def of_word(self, word: str, dtype: DType) -> str:
         """The random number of a dtype that a word of 32 bits gives."""
@@ -170,6 +214,27 @@ class Values:
         if body.dtype.name in SMALL_FLOATS:
             return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
+
+
+def _one_more(body: Body) -> Body | None:
+    """What a sum with 1 adds it to."""
+    if not isinstance(body, Binary) or body.op != "add" or body.dtype.name != "fp32":
+        return None
+    sides = (body.left, body.right)
+    return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
+
+
+def _is(body: Body | None, op: str) -> bool:
+    return isinstance(body, Unary) and body.op == op
+
+
+def _is_small(dtype: DType) -> bool:
+    return dtype.is_integer and dtype.bits < 32
+
+
+def _raise_of(dtype: DType) -> int:
+    """By how much an integer of 8 or 16 bits is greater as the fraction of a float (`raised`)."""
+    return (1 << 23) + (1 << 15) * (dtype.kind == "i")
 
 
 def _narrowed(text: str, source: DType | None, target: DType) -> str:

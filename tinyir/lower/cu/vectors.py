@@ -1,20 +1,23 @@
 """Neighbours that are made together: stores of tensors in one access though nothing says on which address they begin,
-and random numbers of a block."""
+and random numbers of a block. Registers that only carry what moves."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...ir.body import Read, Select
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.walk import own_names_in, statements
 from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.runs import offset_of
+from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
-from .value import memory_type, stream_of
+from .value import SMALL_FLOATS, memory_type, stream_of
 
 WIDEST_BYTES = 16
 WORDS = "xyzw"  # of a block of random numbers
@@ -85,9 +88,34 @@ class Vectors:
         first = self.facts.plain(offset_of(self.tensors[name].type.shape, index))
         return bool(index) and is_multiple(first, count)
 
+    def _is_computed_in(self: Any, name: str) -> bool:
+        """Whether elements of an array are in the type of arithmetic."""
+        return self._in_registers(name) and name not in self.carrying
+
     def _no_vector(self: Any, s: nodes.Assign | nodes.Store) -> Exception:
         what = Phrase("store of a tensor in vectors, but of 16 bytes of another's neighbours")
         return refuse("E1620", self.kernel.name, s.span, what=what)
 
 
-__all__ = ["Vectors"]
+def carrying(kernel: nodes.Kernel) -> frozenset[str]:
+    """Registers of small floats of which nothing is computed: they are filled with elements of memory, and written to
+    memory, as they are. They have the memory's type, so that 16 bits stay 16 bits."""
+    found = {
+        s.name: s.type.dtype
+        for s in statements(kernel.body)
+        if isinstance(s, nodes.Reg) and not s.kind and s.init is None and s.type.dtype.name in SMALL_FLOATS
+    }
+    named = found and set().union(*(_computed(s, found) for s in statements(kernel.body)))
+    return frozenset(found.keys() - named)
+
+
+def _computed(s: nodes.Statement, found: Mapping[str, DType]) -> set[str]:
+    """The registers of which a statement does more than to carry elements."""
+    if isinstance(s, (nodes.Assign, nodes.Store)) and isinstance(s.value, Read):
+        ends = {s.to.name, s.value.tensor} & found.keys()
+        is_one = len(ends) == 1 and s.value.dtype == found[next(iter(ends))]
+        return set() if is_one and not (isinstance(s, nodes.Store) and s.by) else ends
+    return set() if isinstance(s, nodes.Reg) else found.keys() & set(own_names_in(s))
+
+
+__all__ = ["Vectors", "carrying"]

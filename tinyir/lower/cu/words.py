@@ -13,6 +13,7 @@ from ...ir.body import Body, Read, Select
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
+from ...ir.gpu.memory import OPERAND_KINDS
 from ...ir.intervals import Interval
 from ...ir.runs import offset_of
 from ...kit.diag import refuse
@@ -31,8 +32,12 @@ class Words:
         *lets, last = s.body
         rows, columns = (e.evaluate({}) for e in self.arrays[s.of].type.shape)
         guard, read = _parts(last.value) if isinstance(last, nodes.Assign) else ((), None)
-        is_read = isinstance(read, Read) and self.is_memory(read.tensor) and self._dtype(s.of) == read.dtype
-        if not is_read or s.size or last.to.name != s.of or not all(isinstance(x, nodes.Let) for x in lets):
+        if (
+            not self._is_of_words(s)
+            or s.size
+            or last.to.name != s.of
+            or not all(isinstance(x, nodes.Let) for x in lets)
+        ):
             what = Phrase("each of an operand, but to read elements of its dtype")
             raise refuse("E1620", self.kernel.name, s.span, what=what)
         known, facts = dict(self.integers.ranges), self.facts
@@ -49,6 +54,17 @@ class Words:
             self.depth -= 1
             self.say("}")
         self.integers.ranges, self.facts = known, facts
+
+    def _is_of_words(self: Any, s: nodes.Each) -> bool:
+        """Whether elements are those of a tensor in memory, of the operand's dtype."""
+        last = s.body[-1]
+        read = _parts(last.value)[1] if isinstance(last, nodes.Assign) else None
+        return (
+            isinstance(read, Read)
+            and self.arrays[s.of].kind in OPERAND_KINDS
+            and self.is_memory(read.tensor)
+            and self._dtype(s.of) == read.dtype
+        )
 
     def _word_loops(self: Any, s: nodes.Each, rows: int, columns: int) -> int:
         """Opens the loops over a thread's words; how many there are."""

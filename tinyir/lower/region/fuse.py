@@ -16,7 +16,7 @@ other points, what it reads may be computed at each of them (`compute_at_reads`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ...analysis.traffic import fills_card, points_of, recompute, round_trip, typical_sizes
 from ...ir.expr import Expr
@@ -26,12 +26,10 @@ from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from .cluster import MOST_VALUES, Cluster, is_free, joined, only_widens, reads_between, start_of
 from .compute_at_reads import compute_at_reads
-from .graph import Graph, is_exponential, point_map, targets
+from .graph import Graph, point_map, targets
 from .normalise import holding_fault
 from .store_in_order import store_in_order
 from .witness import WITNESSED, witness_of
-
-FEW_ROWS, LONG_ROW = 64, 1 << 15  # fewer independent rows than this, longer than that: two kernels are better than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,8 @@ class Verdict:
     again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
     out and back in), no point (an output lacks an axis that may be of size 0), points (no result has all axes of both,
     so that one kernel would visit more points than it has results), wider (a cast of a product's result takes more
-    bytes than that), sunk (another kernel alone reads it, which computes it), few rows (too few to fill a card), cost
-    (recomputing takes longer than the round trip), memory (a reshape or scatter is about memory itself), in memory (it
+    bytes than that), sunk (another kernel alone reads it, which computes it), cost (recomputing takes longer than the
+    round trip), memory (a reshape or scatter is about memory itself), in memory (it
     is there for others, and the prologue of a contraction reads it there), size (the kernel would compute more than
     MOST_VALUES values, or a thread fold too much at once), family (no family of kernels holds both)."""
 
@@ -439,14 +437,8 @@ class Partition:
 
     def _cost(self, producer: Cluster, consumer: Cluster, found: Cluster) -> str:
         """`cost` when the work that is done again takes longer than the round trip that is saved."""
-        graph, typical = self.graph, self.typical
-        if found.folds and not found.heavy():
-            rows = points_of((found.sizes[i] for i in found.parallel(found.folds[0])), typical)
-            length = points_of((found.sizes[i] for i in found.folded(found.folds[0])), typical)
-            returns = not found.iters(graph) <= found.parallel(found.folds[0])
-            is_few = returns and rows < FEW_ROWS and length > LONG_ROW
-            return "few rows" if is_few and not self._may_be_weights(found) else ""
-        if producer.folds:
+        graph = self.graph
+        if found.folds and not found.heavy() or producer.folds:
             return ""
         escaping = list(dict.fromkeys(s.name for _, s, _ in reads_between(producer, consumer, graph)))
         elements = max((self.points[m] for m in escaping), default=1)
@@ -456,28 +448,6 @@ class Partition:
             return ""
         ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
         return "cost" if recompute(ops, elements, target / elements) > saved else ""
-
-    def _may_be_weights(self, found: Cluster) -> bool:
-        """True when rows of a contraction's results lead to another contraction by way of an exponential: they may be
-        handed on, however long they are, and need not be whole."""
-        nodes = self.graph.nodes
-
-        def reached(start: Iterable[str], step: Callable[[str], Iterable[str]]) -> set[str]:
-            pending, seen = list(start), set(start)
-            while pending:
-                name = pending.pop()
-                new = set() if nodes[name].is_heavy else {n for n in step(name) if n in nodes} - seen
-                seen |= new
-                pending += new
-            return seen
-
-        before = reached(found.members, lambda n: nodes[n].sources)
-        after = reached(found.members, lambda n: self.graph.users.get(n, ()))
-        return (
-            any(nodes[n].is_heavy for n in before)
-            and any(nodes[n].is_heavy for n in after)
-            and any(is_exponential(nodes[n]) for n in before | after)
-        )
 
     def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
         """True when a factor of a contraction is read from the producer."""

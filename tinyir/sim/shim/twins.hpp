@@ -26,6 +26,11 @@ __device__ float exp2_approx(float x) {
   float y = exp2f(x);
   return y < 1.17549435e-38f ? 0.0f : y;
 }
+// The unit flushes subnormals to zeros of their sign on both sides.
+__device__ float recip_approx(float x) {
+  const float y = 1.0f / (fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x);
+  return fabsf(y) < 1.17549435e-38f ? copysignf(0.0f, y) : y;
+}
 
 __device__ void copy_16(void* to, const void* from) {
   if ((unsigned long long)from % 2)

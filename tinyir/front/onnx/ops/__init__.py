@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (each file puts its rows into the table)
     indexing,
     movement,
     normalization,
+    packed,
     quantized,
     recurrent,
     reduction,

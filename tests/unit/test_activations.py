@@ -1,0 +1,89 @@
+"""Activations by the units for exponentials and reciprocals: their errors for every fp16 number, and where they are
+used."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+
+from tinyir.ir import manifest
+from tinyir.sim.host import COMPILERS
+
+from .emitted import simulated
+from .test_packed_weights import lowered
+
+ERF = np.frompyfunc(math.erf, 1, 1)
+EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+EVERY = EVERY[np.isfinite(EVERY)]
+
+
+def of(fn: str, dtype: str = "fp16", count: int = EVERY.size, **attrs: object) -> str:
+    """One activation of a vector."""
+    return json.dumps(
+        {
+            "name": fn,
+            "signature": {"inputs": [{"tensor": "X"}], "outputs": [{"tensor": "Y"}]},
+            "tensors": {n: {"dtype": dtype, "shape": [count]} for n in "XY"},
+            "graph": [{"op": "Elementwise", "fn": fn, "inputs": ["X"], "outputs": ["Y"], "attrs": attrs}],
+        }
+    )
+
+
+def exact(name: str, x: np.ndarray) -> np.ndarray:
+    """In fp64, the negative side without cancellation."""
+    x = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        if name == "gelu":
+            return x / 2 * np.frompyfunc(math.erfc, 1, 1)(-x * math.sqrt(0.5)).astype(np.float64)
+        if name == "gelu by tanh":
+            inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+            return x / (1 + np.exp(-2 * inner))
+        return x / (1 + np.exp(-x))
+
+
+FNS = {  # what it is called, its attributes, and its greatest error in ulps of fp16, of which rounding has a half
+    "gelu": ("gelu", {}, 0.56),
+    "gelu by tanh": ("gelu", {"approximate": "tanh"}, 0.51),
+    "silu": ("silu", {}, 0.51),
+}
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("name", FNS)
+def test_every_half_is_within_an_ulp(name: str) -> None:
+    fn, attrs, most = FNS[name]
+    given = simulated(lowered(of(fn, **attrs)), {"X": EVERY})["Y"].astype(np.float64)
+    wanted = exact(name, EVERY)
+    ulp = np.exp2(np.maximum(np.floor(np.log2(np.maximum(np.abs(wanted), 2.0**-14))), -14) - 10)
+    error = np.abs(given - wanted) / ulp
+    worst = int(np.argmax(error))
+    assert error[worst] <= most, f"{error[worst]:.4f} ulp at {EVERY[worst]}: {given[worst]} for {wanted[worst]}"
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("name", FNS)
+def test_fp32_is_within_the_error_of_a_sum_near_two(name: str) -> None:
+    fn, attrs, _ = FNS[name]
+    x = np.concatenate([np.linspace(-12, 12, 6001), np.geomspace(1e-30, 1e3, 999)]).astype(np.float32)
+    given = simulated(lowered(of(fn, "fp32", x.size, **attrs)), {"X": x})["Y"].astype(np.float64)
+    np.testing.assert_allclose(given, exact(name, x), rtol=6e-7, atol=4e-7)
+
+
+def test_special_numbers_are_those_of_the_text() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 65504, -65504], np.float16)
+    for fn, attrs, _ in FNS.values():
+        given = simulated(lowered(of(fn, count=x.size, **attrs)), {"X": x})["Y"]
+        assert np.isnan(given[0]) and given[1] == np.inf and np.isnan(given[2])
+        np.testing.assert_array_equal(given[3:6], x[3:6])
+        assert given[6] == 0
+
+
+def test_a_sum_that_is_no_activation_is_as_it_was() -> None:
+    for fn, word in (("erf", "erff("), ("tanh", "tanhf(")):
+        assert word in manifest.show(lowered(of(fn, "fp32", 64)))
+    assert "one_plus_erf(" in manifest.show(lowered(of("gelu", "fp32", 64)))
+    assert "logistic_of_exp2(" in manifest.show(lowered(of("silu", "fp16", 64)))

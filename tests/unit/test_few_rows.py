@@ -1,0 +1,146 @@
+"""Products of few rows on tensor cores, whose large factor is computed on its way: which they are, what they compute in
+the simulation, and their text."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.front.json import read
+from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.gpu import nodes
+from tinyir.ir.gpu.walk import statements
+from tinyir.kernels.few_rows.match import pieces_of, product_of
+from tinyir.kernels.problem import kernels_of
+from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower.plan import candidates
+from tinyir.play.tiny import play
+from tinyir.sim.host import COMPILERS
+
+from .checked import check_gpu, check_plan
+from .emitted import lowered, region_text, simulated
+from .test_packed_weights import arrays_of, model_of
+from .test_packed_weights import lowered as lowered_to
+
+needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+CASES = {  # rows, columns, depth, bits, block
+    "one row, four bits": (1, 40, 256, 4, 32),
+    "three rows, four bits": (3, 40, 256, 4, 32),
+    "sixteen rows, eight bits": (16, 24, 128, 8, 64),
+    "nine rows, two bits": (9, 16, 256, 2, 64),
+}
+
+
+def plans_of(module: region.Module) -> list[plan.Plan]:
+    """Those of the families."""
+    found = candidates(module, module.program.regions[0], "sm90", "h200")
+    return [c.plan for c in found if c.plan.algo in ("few_rows", "one_row")]
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", CASES)
+def test_packed_products_compute_what_playback_does(name: str) -> None:
+    size = CASES[name]
+    text, arrays = model_of(*size), arrays_of(*size)
+    module: Any = lowered_to(text, "region")
+    found = plans_of(module)
+    assert {p.algo for p in found} == {"one_row" if size[0] == 1 else "few_rows"}
+    forms = {(p.widest, p.threads[1:], p.tile[-2] // p.threads[1]): p for p in found}
+    wanted = play(read(text), arrays)["Y"]
+    for seed, chosen in enumerate(list(forms.values())[::3]):
+        planned = plan.Module(module, (chosen,))
+        assert [(d.code, dict(d.facts)) for d in check_plan(planned) if d.is_error] == []
+        given = simulated(lowered(planned)[1], arrays, seed)["Y"]
+        np.testing.assert_allclose(
+            given.astype(np.float64), wanted.astype(np.float64), rtol=4e-3, atol=8e-3, err_msg=str(chosen)
+        )
+
+
+@needs_host_compiler
+def test_an_epilogue_follows_the_sum_and_halves_are_read_as_they_are() -> None:
+    tensors = "in A : fp16[5, 128]\nin W : fp16[40, 128]\nin b : fp32[40]\nout Y : fp16[5, 40]\nout Z : fp32[5, 40]"
+    body = (
+        "for i0: 5, i1: 40\n%s = reduce sum (k0: 128) : fp32 { mul(A[i0, k0], W[i1, k0]) : fp32 }\n"
+        "%y = add(%s, broadcast_in_dim(b[i1], dims=[1]))\nyield Y[i0, i1] = cast(%y) : fp16\nyield Z[i0, i1] = %s"
+    )
+    module = region.parse(region_text(tensors, body))
+    chosen = plans_of(module)[0]
+    _, code = lowered(plan.Module(module, (chosen,)))
+    draws = np.random.default_rng(4)
+    arrays = {
+        "A": draws.standard_normal((5, 128)).astype(np.float16),
+        "W": draws.standard_normal((40, 128)).astype(np.float16),
+        "b": draws.standard_normal(40).astype(np.float32),
+    }
+    given = simulated(code, arrays)
+    wanted = arrays["A"].astype(np.float64) @ arrays["W"].astype(np.float64).T
+    np.testing.assert_allclose(given["Z"], wanted, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(given["Y"].astype(np.float64), wanted + arrays["b"], rtol=2e-3, atol=2e-2)
+
+
+OTHERS = {
+    "many rows": ("in A : fp16[17, 128]\nin W : fp16[40, 128]\nout Y : fp32[17, 40]", "A[i0, k0], W[i1, k0]"),
+    "a factor across the sum": (
+        "in A : fp16[5, 128]\nin W : fp16[128, 40]\nout Y : fp32[5, 40]",
+        "A[i0, k0], W[k0, i1]",
+    ),
+    "factors of fp32": ("in A : fp32[5, 128]\nin W : fp32[40, 128]\nout Y : fp32[5, 40]", "A[i0, k0], W[i1, k0]"),
+    "a sum of no whole pieces": (
+        "in A : fp16[5, 100]\nin W : fp16[40, 100]\nout Y : fp32[5, 40]",
+        "A[i0, k0], W[i1, k0]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_products_are_none(name: str) -> None:
+    tensors, factors = OTHERS[name]
+    rows, depth = (17, 128) if "17" in tensors else (5, 100 if "100" in tensors else 128)
+    fold = f"reduce sum (k0: {depth}) : fp32 {{ mul({factors}) : fp32 }}"
+    body = f"for i0: {rows}, i1: 40\n%s = {fold}\nyield Y[i0, i1] = %s"
+    module = region.parse(region_text(tensors, body))
+    one = module.program.regions[0]
+    assert plans_of(module) == []
+    assert pieces_of(one, kernels_of(one)[0]) == ()
+
+
+def test_each_byte_of_the_weights_is_read_once_in_whole_accesses() -> None:
+    module: Any = lowered_to(model_of(4, 4096, 4096, 4, 128), "region")
+    chosen = plans_of(module)[0]
+    assert product_of(module.program.regions[0], kernels_of(module.program.regions[0])[0]).rows == 4
+    kernels, code = lowered(plan.Module(module, (chosen,)))
+    loads = [
+        s
+        for s in statements(kernels.kernels[0].body)
+        if isinstance(s, nodes.Assign) and getattr(s.value, "tensor", "") == "Q"
+    ]
+    assert [s.vector for s in loads] == [chosen.widest // 2] and chosen.widest == 32
+    assert "__syncthreads" in manifest.show(code) and "mma_m16n8k16_fp16" in manifest.show(code)
+
+
+def test_operands_are_made_inside_their_own_each_alone() -> None:
+    module: Any = lowered_to(model_of(4, 64, 128, 4, 32), "region")
+    text = gpu.show(to_gpu.lower(plan.Module(module, (plans_of(module)[0],))))
+    assert "each r, k of wf" in text and "each k, m of xf" in text
+    for old, new in (
+        ("each k, m of xf", "each k, m of wf"),
+        ("xf[k, m] =", "xf[m, k] ="),
+        ("wf[r, k] =", "wf[k, r] ="),
+    ):
+        assert old in text
+        assert [d.code for d in check_gpu(gpu.parse(text.replace(old, new, 1))) if d.is_error], (old, new)
+
+
+def test_plans_of_other_shapes_are_refused() -> None:
+    module: Any = lowered_to(model_of(4, 64, 128, 4, 32), "region")
+    chosen = plans_of(module)[0]
+    for other in ({"threads": (32, 2)}, {"tile": (4, *chosen.tile[1:])}, {"vectorize": ()}):
+        edited = plan.Module(module, (replace(chosen, **other),))
+        assert {d.code for d in check_plan(edited) if d.is_error}
+    with pytest.raises(Refused, match="E1611"):
+        to_gpu.lower(plan.Module(module, (replace(chosen, vectorize=()),)))

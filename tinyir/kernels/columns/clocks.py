@@ -1,0 +1,59 @@
+"""The cost of folds of columns."""
+
+from __future__ import annotations
+
+import math
+
+from ...ir.plan import Plan
+from ...ir.rules import product
+from ...ir.traits import extent_of
+from ...target.device import longer_of
+from ..family import Clocks, Conditions, Problem
+from ..parts.boxes import LINE_BYTES
+from ..parts.waiting import BARRIER_CLOCKS, MAP_ISSUE, WAITING_SHARPNESS
+from ..resources import threads_of
+from .declare import rounds_of
+from .match import length_of
+
+PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
+SECTOR = 32  # bytes that memory moves at least
+SHARED_CLOCKS = 30  # of an element that comes from shared memory
+FOLDED_BYTES = 4  # of a sum
+ON_THEIR_WAY = 4  # accesses of a thread, with the registers that the compiler gives it
+
+
+def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
+    """Bytes from memory as far as enough of them are on their way, by what the busiest SM has of them; then what
+    threads of a column take to meet."""
+    region, device, sizes = problem.region, at.device, at.sizes
+    columns = region.iters[-1].size.evaluate(sizes)
+    rows = extent_of(region.iters[:-1]).evaluate(sizes)
+    length = length_of(region).evaluate(sizes)
+    threads, width = threads_of(plan), plan.widest
+    ctas = rows * -(-columns // plan.tile[0])
+    each = -(-length // plan.threads[1])  # elements of a fold, of a thread
+    read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
+    item = max((t.type.dtype.bytes for t in region.inputs), default=1)
+    line = plan.tile[0] * item
+    loss = max(1.0, SECTOR / line, 1 + PIECE_LOSS * (1 - line / LINE_BYTES))
+    resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
+    many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
+    under_way = min(ctas, device.sms * resident) * threads * min(each, many) * width * item
+    waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
+    busiest = device.sms * -(-ctas // device.sms) / max(ctas, 1)
+    moved = at.work.bytes + (loss - 1) * read
+    meeting = sum(2 * BARRIER_CLOCKS + SHARED_CLOCKS * math.log2(2 * n) for n in rounds_of(plan))
+    waves = -(-ctas // (device.sms * resident))
+    turns = -(-each // ON_THEIR_WAY)
+    issue = ctas * threads * each * (width * 2 + MAP_ISSUE / 2) / device.arch.warp / device.arch.schedulers / device.sms
+    latency = waves * (turns * device.dram_latency_ns + meeting / device.clock_ghz + device.dram_latency_ns) / 1e3
+    return Clocks(
+        {
+            "memory": longer_of(moved * max(1.0, busiest * 0.75) / device.dram_bytes_per_us, waited, WAITING_SHARPNESS),
+            "compute": issue / device.clock_ghz / 1e3,
+            "latency": latency,
+        }
+    )
+
+
+__all__ = ["columns_clocks"]

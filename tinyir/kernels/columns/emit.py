@@ -1,0 +1,204 @@
+"""The template of folds across rows.
+
+    let i0 = 256*cta.x + 8*thread.x                        a thread's columns
+    reg y.acc : fp32[8] = 0.0
+    for c in thread.y..K step 8 unroll 8                   its elements of the fold
+      X.v[v] over v: 8 = X[c, i0 + v] vector 8
+      for v in 0..8 unroll
+        y.acc[v] = add(y.acc[v], X.v[v])
+    store y.part[thread.y, 8*thread.x + v] over v: 8 = y.acc[v]
+    barrier cta
+    for n in thread.index..256 step 256                    one thread for each column
+      if i0 < N
+        y.sum[0] = what the threads of the column have, in their order
+        the values at this point, and the stores
+
+Where there are few columns, so that many threads share each, they are folded in rounds, a few at once in each, and
+always in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.body import Axis, Binary, Read
+from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Let, Region
+from ...ir.runs import Run, map_run
+from ...kit.diag import refuse
+from ...kit.phrase import Phrase
+from ...kit.records import dataclass
+from ..family import Problem
+from ..parts.arrays import shared
+from ..parts.fold import type_of
+from ..parts.point import Fresh, Values, below, divides, names_in, split
+from ..parts.side_by_side import SideBySide
+from ..parts.statements import Statements
+from .declare import parts_of, rounds_of
+from .match import folds_of_columns, length_of
+
+
+def columns_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `columns`. Raises Refused (E1611) for what the template has no place for."""
+    region, folds = problem.region, folds_of_columns(problem.region)
+    _check(plan, region, folds)
+    made = _Columns.of(plan, region, folds)
+    names = (name for parts in made.parts for name in parts)
+    arrays = tuple(shared(name, array) for name, array in zip(names, parts_of(plan, problem), strict=True))
+    grid = ONE
+    for axis in made.numbers:
+        grid = grid * axis.size
+    where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), made.numbers).items())[::-1]
+    body = (*arrays, *where, *made.folded(), nodes.Barrier("cta"), *made.joined())
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
+
+
+def _check(plan: Plan, region: Region, folds: tuple[Let, ...]) -> None:
+    run = map_run(region, 1, plan.widest) if folds and plan.vectorize else None
+    is_run = not plan.vectorize or run is not None and run.is_whole
+    if not folds or not is_run or len(plan.threads) != 2 or plan.tile != (plan.threads[0] * plan.widest,):
+        what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
+        raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
+
+
+AT_ONCE = 8  # elements of a fold that a thread asks for together
+
+
+@dataclass
+class _Columns:
+    """One kernel on its way: the names of each fold's shared arrays round by round, and of the tile's number."""
+
+    plan: Plan
+    region: Region
+    folds: tuple[Let, ...]
+    fresh: Fresh
+    parts: tuple[tuple[str, ...], ...]
+    cut: Axis
+
+    @staticmethod
+    def of(plan: Plan, region: Region, folds: tuple[Let, ...]) -> _Columns:
+        fresh, last = Fresh(names_in(region)), region.iters[-1]
+        parts = tuple(tuple(fresh.name(f"{let.name}.part") for let in folds) for _ in rounds_of(plan))
+        return _Columns(
+            plan, region, folds, fresh, parts, Axis(fresh.name(f"{last.name}.o"), last.size.ceildiv(plan.tile[0]))
+        )
+
+    @property
+    def last(self) -> Axis:
+        """The axis along which columns are side by side."""
+        return self.region.iters[-1]
+
+    @property
+    def numbers(self) -> tuple[Axis, ...]:
+        """The axes that CTAs count along."""
+        return (*self.region.iters[:-1], self.cut)
+
+    @property
+    def corner(self) -> Expr:
+        """The first column of a CTA."""
+        return self.plan.tile[0] * Expr.of(self.cut.name)
+
+    def folded(self) -> tuple[Statement, ...]:
+        """What each thread folds, put where its column's threads meet."""
+        width, v = self.plan.widest, Expr.of(self.fresh.of("v"))
+        accumulators = [self.fresh.name(f"{let.name}.acc") for let in self.folds]
+        registers, puts = [], []
+        for let, name, part in zip(self.folds, accumulators, self.parts[0]):
+            dtype = wide(let.expr.dtype)
+            registers.append(nodes.Reg(name, type_of(dtype, width), init=neutral_of(let.expr.op, dtype)))
+            at = v if width > 1 else ZERO
+            place = Place(part, (Expr.of("thread.y"), width * Expr.of("thread.x") + at))
+            over = ((str(v), Expr.of(width)),) if width > 1 else ()
+            puts.append(nodes.Store(place, Read(name, (at,), dtype), over))
+        first = nodes.Let(self.last.name, self.corner + width * Expr.of("thread.x"))
+        counter = Expr.of(self.fresh.of("c"))
+        loop = nodes.For(
+            str(counter),
+            Expr.of("thread.y"),
+            length_of(self.region),
+            tuple(self._steps(accumulators, counter)),
+            step=Expr.of(self.plan.threads[1]),
+            unroll=AT_ONCE,
+        )
+        is_whole = divides(self.plan.tile[0], self.last.size)
+        inside = () if is_whole else (Bound(Expr.of(self.last.name), upper=self.last.size - (width - 1)),)
+        # a loop of its own keeps the name of the column to itself
+        walk = nodes.For(
+            self.fresh.of("w"), ZERO, ONE, (first, nodes.If(inside, (loop,)) if inside else loop), unroll=0
+        )
+        return (*registers, walk, *puts)
+
+    def _steps(self, accumulators: list[str], counter: Expr) -> Iterable[Statement]:
+        """One element of each fold, of all columns of the thread."""
+        width = self.plan.widest
+        run, first = Run((self.last,), width), Expr.of(self.last.name)
+        beside = SideBySide(
+            self.region, self.fresh, run, first, {self.last.name: self.corner + width * Expr.of("thread.x")}
+        )
+        at = Expr.of(beside.turn) if width > 1 else ZERO
+        steps: list[Statement] = []
+        for let, name in zip(self.folds, accumulators):
+            fold, dtype = let.expr, wide(let.expr.dtype)
+            point = {a.name: Expr.of(a.name) for a in self.region.iters} | {self.last.name: first + at}
+            element = Values(self.region, point | split(counter, fold.axes)).at(fold.body)
+            held = Read(name, (at,), dtype)
+            steps.append(
+                nodes.Assign(Place(name, (at,)), Binary(fold_word(fold.op), held, cast(element, dtype), dtype))
+            )
+        return beside.loop(steps) if width > 1 else steps
+
+    def joined(self) -> tuple[Statement, ...]:
+        """The rounds in which a column's numbers become one, and what is made of it."""
+        *rounds, last = rounds_of(self.plan)
+        left, found = self.plan.threads[1], []
+        for step, number in enumerate(rounds):
+            left //= number
+            found += [self._round(step, number, left), nodes.Barrier("cta")]
+        column = Expr.of(self.fresh.of("n"))
+        lines, totals = self._totals(self.parts[-1], last, 1, ZERO, column)
+        known = {let.name: cast(total, let.expr.dtype) for let, total in zip(self.folds, totals)}
+        values = Statements(self.region, self.fresh, known).at_point(self.region.yields)
+        columns, threads = self.plan.tile[0], self.plan.threads[0] * self.plan.threads[1]
+        inside = () if divides(columns, self.last.size) else below(Expr.of(self.last.name), self.last.size)
+        here = (*lines, *values)
+        body = (nodes.Let(self.last.name, self.corner + column), *((nodes.If(inside, here),) if inside else here))
+        walk = nodes.For(str(column), Expr.of("thread.index"), Expr.of(columns), body, step=Expr.of(threads))
+        return (*found, walk)
+
+    def _round(self, step: int, number: int, left: int) -> Statement:
+        """Groups of threads fold `number` numbers of each column, which leaves `left`."""
+        columns, thread = self.plan.tile[0], Expr.of("thread.index")
+        group, column = Expr.of(self.fresh.of("g")), Expr.of(self.fresh.of("n"))
+        lines, totals = self._totals(self.parts[step], number, left, group, column)
+        puts = (nodes.Store(Place(part, (group, column)), total) for part, total in zip(self.parts[step + 1], totals))
+        body = (
+            nodes.Let(str(group), thread // columns),
+            nodes.Let(str(column), thread - columns * (thread // columns)),
+            nodes.If((Bound(group, upper=Expr.of(left)),), (*lines, *puts)),
+        )
+        return nodes.For(self.fresh.of("w"), ZERO, ONE, body, unroll=0)
+
+    def _totals(
+        self, parts: tuple[str, ...], number: int, apart: int, group: Expr, column: Expr
+    ) -> tuple[list[Statement], list[Read]]:
+        """The statements that fold `number` numbers of a column, `apart` from one another, and for each fold the
+        register that holds what they give."""
+        lines: list[Statement] = []
+        totals: list[Read] = []
+        turn = Expr.of(self.fresh.of("q"))
+        for let, part in zip(self.folds, parts):
+            dtype, name = wide(let.expr.dtype), self.fresh.of(f"{let.name}.all")
+            total, more = Read(name, (ZERO,), dtype), Read(part, (group + apart * turn, column), dtype)
+            step = nodes.Assign(Place(name, (ZERO,)), Binary(fold_word(let.expr.op), total, more, dtype))
+            lines.append(nodes.Reg(name, type_of(dtype, 1)))
+            lines.append(nodes.Assign(Place(name, (ZERO,)), Read(part, (group, column), dtype)))
+            lines += [nodes.For(str(turn), ONE, Expr.of(number), (step,), unroll=0)] if number > 1 else []
+            totals.append(total)
+        return lines, totals
+
+
+__all__ = ["columns_kernel"]

@@ -1,0 +1,36 @@
+"""The fields of plans that fold columns: `tile [columns]`, `micro [of a thread]`, threads `[lanes along them, along
+the fold]`."""
+
+from __future__ import annotations
+
+from ...ir.plan import Vectorize
+from ...ir.runs import WIDTHS, map_run
+from ..accepts import Fields, bound, only, where
+from ..candidate import parts_of_axes
+from ..check.case import Case
+
+WARP = 32
+
+
+def fields(case: Case) -> Fields:
+    """What the family takes in each field."""
+    plan, region = case.plan, case.problem.region
+    last = region.iters[-1:]
+    runs = [run for width in WIDTHS if (run := map_run(region, 1, width)) is not None and run.is_whole]
+    lanes = plan.threads[0] if plan.threads else 0
+    return {
+        "tile": only((lanes * plan.widest,)),
+        "micro": only((plan.widest,)),
+        "threads": where(
+            "[x, y], 32 = n * x, y = 2 ** m",
+            lambda given: len(given) == 2 and WARP % given[0] == 0 and given[1] & (given[1] - 1) == 0,
+        ),
+        "bind": bound(
+            (parts_of_axes(region.iters, "o"), "cta.x"),
+            (parts_of_axes(last, "i"), "thread.x"),
+        ),
+        "vectorize": only((), *((Vectorize(last[0].name, run.width),) for run in runs if last)),
+    }
+
+
+__all__ = ["fields"]

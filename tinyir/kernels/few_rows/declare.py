@@ -1,0 +1,54 @@
+"""What a CTA of a product of few rows takes: the sums of its warps, and what a thread has of a step."""
+
+from __future__ import annotations
+
+from ...ir.plan.fields import Plan
+from ...ir.types import DTYPES
+from ..family import Array, Needs, Problem
+from ..problem import Contraction
+from ..resources import ADDRESSING, allotted
+from .match import layout_of, product_of, reads_of
+
+FRAGMENT = 16  # columns of a warp's product
+EIGHT = 8  # rows of it
+
+
+def declare(plan: Plan, problem: Problem) -> Needs:
+    """What a CTA takes."""
+    product = product_of(problem.region, problem.kernel)
+    piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(plan, problem)
+    held = blocks * rows * FRAGMENT // 32
+    small = rows // EIGHT * piece * product.small.dtype.bytes // 4
+    words = 0
+    for read in reads_of(product):
+        placed = layout_of(problem.region, product, read, piece)
+        if placed is not None:
+            count = 2 * blocks if placed.is_of_column else 1
+            words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
+    wanted = held + 2 * (small + words) + 4 * blocks + ADDRESSING
+    return Needs((part_of(plan, problem),), registers=allotted(plan, wanted), accumulators=held)
+
+
+def part_of(plan: Plan, problem: Problem) -> Array:
+    """What each warp has summed."""
+    return Array("part", DTYPES["fp32"], (plan.threads[2], rows_of(plan, problem), columns_of(plan, problem) + 1))
+
+
+def rows_of(plan: Plan, problem: Problem) -> int:
+    """Rows of the tensor cores' product."""
+    product = product_of(problem.region, problem.kernel)
+    return EIGHT if product.rows <= EIGHT else 2 * EIGHT
+
+
+def columns_of(plan: Plan, problem: Problem) -> int:
+    """Columns of a CTA."""
+    return plan.tile[1] if isinstance(problem.kernel, Contraction) else plan.tile[0]
+
+
+def blocks_of(plan: Plan) -> int:
+    """Columns of a warp, in sixteens."""
+    columns = plan.tile[1] if plan.family == Contraction.kind else plan.tile[0]
+    return columns // (FRAGMENT * plan.threads[1])
+
+
+__all__ = ["EIGHT", "FRAGMENT", "blocks_of", "columns_of", "declare", "part_of", "rows_of"]

@@ -1,0 +1,281 @@
+"""The template of a product of few rows: the large factor goes from memory into registers, each element once, and is
+made the left operand of tensor cores there; its columns are their rows.
+
+    for c in thread.z..K/128 step 8 unroll 2          a warp's piece of the sum: four threads have 32 elements each
+      let chunk = 4*c + lane - 4*floor(lane/4)
+      Q.v[h, e] over e: 16 = Q[n, 16*chunk + e] vector 16      of columns n = n0 + 8*h + floor(lane/4)
+      x.v[j, e] over e: 8 = A[8*j + floor(lane/4), 32*chunk + e] vector 8 ...
+      for s in 0..8 unroll
+        each r, k of wf                               sixteen columns, and sixteen elements of the sum: four of each
+          let t = 4*s + ...                             thread's, so that it reads what is its own
+          wf[r, k] = what is computed of Q.v[floor(r/8), floor(t/2)]
+        each k, m of xf
+          xf[k, m] = x.v[floor(m/8), t]
+        mma acc += wf * xf shape m16n8k16
+    each r, m of acc
+      store part[thread.z, m, n + r] = acc[r, m]
+    barrier cta
+    for e in thread.index..8*columns step threads     an element a thread: the warps' parts, in their order
+      the values at this point, and the stores
+
+Which elements of the sum a product takes together is free, so a thread multiplies those that it has read: no shuffle
+and no shared memory is between memory and the tensor cores.
+"""
+
+from __future__ import annotations
+
+from ...ir.body import Binary, Body, Index, Literal, Read, rebuild, substitute
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.region import Region
+from ...ir.scope import has_floor
+from ...ir.types import DTYPES
+from ...kit.diag import refuse
+from ...kit.phrase import Phrase
+from ...kit.records import dataclass, replace
+from ..family import Problem
+from ..parts.arrays import shared
+from ..parts.fold import type_of
+from ..parts.point import Fresh, below, divides, names_in, needed
+from ..parts.statements import Statements
+from .declare import EIGHT, FRAGMENT, blocks_of, columns_of, part_of, rows_of
+from .match import Product, layout_of, pieces_of, product_of, reads_of
+
+STEPS = 2  # whose loads are written together
+VECTOR = 8  # elements of the small factor in an access
+LANES = 4  # that share a row of an operand
+
+
+def few_rows_kernel(plan: Plan, problem: Problem) -> Kernel:
+    """The kernel of a plan of algo `few_rows` or `one_row`. Raises Refused (E1611) for what the template has no place
+    for."""
+    made = _FewRows.of(plan, problem)
+    array = shared(made.part, part_of(plan, problem))
+    grid = made.product.right.size.ceildiv(made.columns)
+    body = (array, *made.summed(), nodes.Barrier("cta"), made.written())
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
+
+
+@dataclass
+class _FewRows:
+    """One kernel on its way. `piece`: elements along the sum of a thread; `rows` and `columns` of the CTA."""
+
+    plan: Plan
+    problem: Problem
+    product: Product
+    fresh: Fresh
+    piece: int
+    rows: int
+    columns: int
+
+    @staticmethod
+    def of(plan: Plan, problem: Problem) -> _FewRows:
+        region, kernel = problem.region, problem.kernel
+        piece = plan.widest
+        if piece not in pieces_of(region, kernel) or len(plan.threads) != 3 or not blocks_of(plan):
+            what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
+            raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
+        return _FewRows(
+            plan,
+            problem,
+            product_of(region, kernel),
+            Fresh(names_in(region)),
+            piece,
+            rows_of(plan, problem),
+            columns_of(plan, problem),
+        )
+
+    @property
+    def region(self) -> Region:
+        """The region."""
+        return self.problem.region
+
+    @property
+    def part(self) -> str:
+        """The array in which warps leave what they have summed."""
+        return self.fresh.of("part")
+
+    def name(self, word: str) -> Expr:
+        """An integer of the kernel."""
+        return Expr.of(self.fresh.of(word))
+
+    @property
+    def of_warp(self) -> int:
+        """Columns of a warp."""
+        return FRAGMENT * blocks_of(self.plan)
+
+    def summed(self) -> tuple[Statement, ...]:
+        """The loop over the sum, and what each warp has then."""
+        acc, behind = self.fresh.of("acc"), self.plan.threads[2]
+        dtype = self.product.small.dtype
+        shape = type_of(DTYPES["fp32"], self.of_warp, self.rows)
+        warp = self.of_warp * Expr.of("thread.y")
+        chunk = LANES * self.name("c") + "lane" - LANES * (Expr.of("lane") // LANES)
+        step = (
+            nodes.Let(str(self.name("chunk")), chunk),
+            *self._loads(),
+            nodes.Reg(self.fresh.of("wf"), type_of(dtype, self.of_warp, FRAGMENT), kind="mma_a"),
+            nodes.Reg(self.fresh.of("xf"), type_of(dtype, FRAGMENT, self.rows), kind="mma_b"),
+            nodes.For(str(self.name("s")), ZERO, Expr.of(self.piece // 4), tuple(self._products(acc)), unroll=0),
+        )
+        loop = nodes.For(
+            str(self.name("c")),
+            Expr.of("thread.z"),
+            self.product.sum.size // (LANES * self.piece),
+            step,
+            step=Expr.of(behind),
+            unroll=STEPS,
+        )
+        r, m = self.name("r"), self.name("m")
+        kept = nodes.Store(Place(self.part, (Expr.of("thread.z"), m, warp + r)), Read(acc, (r, m), DTYPES["fp32"]))
+        return (
+            nodes.Let(str(self.name("n0")), self.columns * Expr.of("cta.x") + warp),
+            nodes.Reg(acc, shape, kind="mma", init=Literal(0.0, DTYPES["fp32"])),
+            loop,
+            nodes.Each((str(r), str(m)), acc, (kept,)),
+        )
+
+    # --- a step
+
+    def _loads(self) -> list[Statement]:
+        """What a thread reads of a step: of each column its piece, and as much of each row."""
+        product, lines = self.product, []
+        small = product.small
+        j, e, p = self.name("j"), self.name("e"), self.name("p")
+        name = self.fresh.of("x.v")
+        row = EIGHT * j + Expr.of("lane") // LANES
+        point = {product.sum.name: self.piece * self.name("chunk") + VECTOR * p + e}
+        if product.left is not None:
+            point[product.left.name] = row
+        taken = nodes.Assign(
+            Place(name, (j, VECTOR * p + e)), substitute(small, point), ((str(e), Expr.of(VECTOR)),), VECTOR
+        )
+        walk: Statement = nodes.For(str(p), ZERO, Expr.of(self.piece // VECTOR), (taken,), unroll=0)
+        inside = below(row, Expr.of(product.rows))
+        body = (nodes.If(inside, (walk,)),) if inside and product.rows < self.rows else (walk,)
+        lines.append(
+            nodes.Reg(name, type_of(small.dtype, self.rows // EIGHT, self.piece), init=Literal(0.0, small.dtype))
+        )
+        lines.append(nodes.For(str(j), ZERO, Expr.of(self.rows // EIGHT), body, unroll=0))
+        for read in reads_of(product):
+            lines += self._load(read)
+        return lines
+
+    def _load(self, read: Read) -> list[Statement]:
+        """What a thread reads of one tensor for its columns."""
+        product, placed = self.product, layout_of(self.region, self.product, read, self.piece)
+        count, halves = self.piece // placed.shared, 2 * blocks_of(self.plan) if placed.is_of_column else 1
+        h, e, name = self.name("h"), self.name("e"), self.held(read)
+        column = self.name("n0") + EIGHT * h + Expr.of("lane") // LANES
+        at = e if count > 1 else ZERO
+        point = {product.sum.name: self.piece * self.name("chunk") + placed.shared * at, product.right.name: column}
+        over = ((str(e), Expr.of(count)),) if count > 1 else ()
+        taken: Statement = nodes.Assign(
+            Place(name, (h if placed.is_of_column else ZERO, at)), substitute(read, point), over, count
+        )
+        is_whole = divides(self.columns, product.right.size)
+        if placed.is_of_column and not is_whole:
+            taken = nodes.If(below(column, product.right.size), (taken,))
+        init = (
+            None if is_whole or not placed.is_of_column else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
+        )
+        walk = nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
+        return [nodes.Reg(name, type_of(read.dtype, halves, count), init=init), walk]
+
+    def held(self, read: Read) -> str:
+        """The registers of a read: several of one tensor have names of their own."""
+        same = [one for one in reads_of(self.product) if one.tensor == read.tensor]
+        return self.fresh.of(f"{read.tensor}.v{same.index(read) or ''}")
+
+    def _products(self, acc: str) -> list[Statement]:
+        """A product of tensor cores: its operands' elements, then itself."""
+        wf, xf = self.fresh.of("wf"), self.fresh.of("xf")
+        r, k, m = self.name("r"), self.name("k"), self.name("m")
+        t = nodes.Let(str(self.name("t")), 4 * self.name("s") + 2 * (k // 8) + k - 2 * (k // 2))
+        small = Read(self.fresh.of("x.v"), (m // EIGHT, self.name("t")), self.product.small.dtype)
+        return [
+            nodes.Each((str(r), str(k)), wf, (t, nodes.Assign(Place(wf, (r, k)), self._made(self.product.large)))),
+            nodes.Each((str(k), str(m)), xf, (t, nodes.Assign(Place(xf, (k, m)), small))),
+            nodes.Mma(acc, Place(wf), Place(xf), "m16n8k16"),
+        ]
+
+    def _made(self, body: Body) -> Body:
+        """An element of the large factor, of what the thread has read."""
+        if isinstance(body, Read):
+            placed = layout_of(self.region, self.product, body, self.piece)
+            row = self.name("r") // EIGHT if placed.is_of_column else ZERO
+            at = self.name("t") // placed.shared if placed.shared < self.piece else ZERO
+            return Read(self.held(body), (row, at), body.dtype)
+        if isinstance(body, Index):
+            return replace(body, expr=self._number(body.expr))
+        return rebuild(body, self._made)
+
+    def _number(self, number: Expr) -> Expr:
+        """An integer at an element: by what is known of its piece, where that is all there is to know."""
+        at = self.piece * self.name("chunk") + self.name("t")
+        found = number.substitute(
+            {self.product.sum.name: at, self.product.right.name: self.name("n0") + self.name("r")}
+        )
+        if not has_floor(found):
+            return found
+        every = {found.substitute({str(self.name("t")): n}) for n in range(self.piece)}
+        return every.pop() if len(every) == 1 else found
+
+    # --- the end
+
+    def written(self) -> Statement:
+        """The elements of the tile, each by one thread."""
+        product, behind = self.product, self.plan.threads[2]
+        number, total = self.name("i"), self.fresh.of("total")
+        threads = 32 * self.plan.threads[1] * behind
+        fp32 = DTYPES["fp32"]
+        row, column = number // self.columns, number - self.columns * (number // self.columns)
+        z = self.name("z")
+        so_far, more = Read(total, (ZERO,), fp32), Read(self.part, (z, row, column), fp32)
+        added = nodes.Assign(Place(total, (ZERO,)), Binary("add", so_far, more, fp32))
+        lines: list[Statement] = [
+            nodes.Reg(total, type_of(fp32, 1)),
+            nodes.Assign(Place(total, (ZERO,)), Read(self.part, (ZERO, row, column), fp32)),
+        ]
+        lines += [nodes.For(str(z), ONE, Expr.of(behind), (added,), unroll=0)] if behind > 1 else []
+        values = Statements(self.region, self.fresh, {product.value: so_far})
+        for name in _behind(self.region, product.value):
+            lines += values.values((name,))
+        for item in self.region.yields:
+            expr, before = values.body(item.expr)
+            lines += [*before, _store(item, expr, values.point)]
+        lets = [nodes.Let(product.right.name, self.columns * Expr.of("cta.x") + column)]
+        lets += [nodes.Let(product.left.name, row)] if product.left is not None else []
+        inside = (
+            () if divides(self.columns, product.right.size) else below(Expr.of(product.right.name), product.right.size)
+        )
+        body = (*lets, *((nodes.If(inside, tuple(lines)),) if inside else lines))
+        return nodes.For(
+            str(number),
+            Expr.of("thread.index"),
+            Expr.of(product.rows * self.columns),
+            body,
+            step=Expr.of(threads),
+        )
+
+
+def _store(item, body: Body, point) -> Statement:
+    store = nodes.Store(Place(item.output, tuple(e.substitute(point) for e in item.index)), body)
+    guard = tuple(b.substitute(point) for b in item.guard)
+    return nodes.If(guard, (store,)) if guard else store
+
+
+def _behind(region: Region, value: str) -> tuple[str, ...]:
+    """The values that the writes need, and that need the product alone."""
+    cut = replace(
+        region,
+        lets=tuple(
+            replace(let, expr=Literal(0.0, let.expr.dtype)) if let.name == value else let for let in region.lets
+        ),
+    )
+    return tuple(name for name in needed(cut, (y.expr for y in region.yields)) if name != value)
+
+
+__all__ = ["few_rows_kernel"]
