@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ from tinyir.kit.diag import refuse
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     def run(found: dict[str, Any], *words: str) -> tuple[int, list[dict[str, Any]]]:
-        def network(name: str, dtype: str, args: Any) -> dict[str, Any]:
-            if isinstance(found[name], Exception):
-                raise found[name]
-            return {"network": name, "dtype": dtype, "differs": found[name]}
+        def network(one: models.Network, *_: Any) -> dict[str, Any]:
+            if isinstance(found[one.name], Exception):
+                raise found[one.name]
+            return {"network": one.name, "dtype": one.dtype, "differs": found[one.name]}
 
         monkeypatch.setattr(models, "run_network", network)
+        monkeypatch.setattr(models, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs))
+        monkeypatch.setattr(models, "compiled", lambda *_: 0.0)
         monkeypatch.setattr(
-            sys, "argv", ["models.py", *found, "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words]
+            sys, "argv", ["models.py", *found, "--small", "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words]
         )
         return models.main(), json.loads((tmp_path / "rows.json").read_text())
 

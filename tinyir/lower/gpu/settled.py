@@ -10,7 +10,7 @@ use the names of its guards.
 
 from __future__ import annotations
 
-from ...ir.expr import Expr
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Kernel, Statement
@@ -33,6 +33,8 @@ def with_settled(kernel: Kernel, model: Model) -> Kernel:
 def _settled(v: Visit) -> Statement | None:
     """What a statement is; None of a loop that never runs."""
     s = v.statement
+    if v.facts.is_at_least(ZERO, ONE):
+        return s  # no thread ever comes here, of which all may be proven
     if isinstance(s, nodes.For):
         return None if v.facts.is_at_least(s.low, s.high) else s
     if not _has_extreme(s, v):
