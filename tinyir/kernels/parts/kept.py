@@ -22,6 +22,11 @@ def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
     return words + _words(folds) + _words([y.expr for y in region.yields])
 
 
+def bytes_beside(region: Region, along: Collection[str]) -> int:
+    """Bytes that a thread reads of one of the neighbours along axes, of all tensors."""
+    return sum(body.dtype.bytes for body in _moved(region, along) if isinstance(body, Read))
+
+
 def words_resident(region: Region, kernel: Row) -> int:
     """32-bit registers that a thread needs for one element of a row that stays in registers from pass to pass."""
     return _words(used_twice(region, {a.name for a in kernel.row if a in region.iters}))
@@ -85,4 +90,4 @@ def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) 
     return found
 
 
-__all__ = ["used_twice", "words_beside", "words_resident"]
+__all__ = ["bytes_beside", "used_twice", "words_beside", "words_resident"]

@@ -8,23 +8,28 @@ import math
 from ...ir.accumulate import is_plain, wide
 from ...ir.body import Reduce, walk
 from ...ir.expr import Expr
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES, DType
 from ..family import Array, Needs, Problem
+from ..parts.kept import bytes_beside
 from ..parts.point import free_axes, needed
 from ..problem import Row
 from ..resources import allotted
 
-ADDRESSING = 24  # registers
+ADDRESSING = 24  # registers, with those of one access
 WARP = 32
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes, be the row resident or not."""
-    shared = meeting_arrays(plan, problem.region, problem.kernel)
-    return Needs(shared, registers=allotted(plan, each_of(plan) + ADDRESSING))
+    region, kernel = problem.region, problem.kernel
+    read = bytes_beside(region, {a.name for a in kernel.row if a in region.iters}) * plan.widest
+    beside = max(0, read - ACCESS_BYTES) // 4
+    shared = meeting_arrays(plan, region, kernel)
+    return Needs(shared, registers=allotted(plan, 5 * each_of(plan) // 4 + beside + ADDRESSING))
 
 
 def meeting_arrays(plan: Plan, region: Region, kernel: Row) -> tuple[Array, ...]:
