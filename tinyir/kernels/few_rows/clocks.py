@@ -12,7 +12,8 @@ from .declare import blocks_of, columns_of, rows_of
 from .match import layout_of, product_of, reads_of
 
 OP_ISSUE = 0.6  # warp instructions of an op: some are done once for a piece
-ALONE_WARPS = 12  # at which half of an SM's instructions are waits
+ALONE_WARPS = 8  # at which half of an SM's instructions are waits
+CTAS_THAT_HELP = 2  # of an SM: more of them read places far apart, which is as slow as fewer
 AT_ONCE = 2  # steps whose loads are on their way together
 OVERHEAD = 0.5  # warp instructions an element of the large factor beside its arithmetic
 STEP_ISSUE = 40  # of a step beside its elements: addresses and loads
@@ -38,7 +39,7 @@ def few_rows_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     ops = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(product.large)) * OP_ISSUE
     an_element = ops + OVERHEAD + (STEP_ISSUE / (2 * blocks_of(plan)) + rows_of(plan, problem)) / piece
     warps = columns * depth / device.arch.warp
-    together = resident * threads / device.arch.warp  # warps of an SM, of which few leave it waiting
+    together = min(resident, CTAS_THAT_HELP) * threads / device.arch.warp  # of which few leave an SM waiting
     issue = warps * an_element * busiest / device.arch.schedulers / device.sms * (1 + ALONE_WARPS / together)
     turns = -(-depth // (plan.tile[-1] * AT_ONCE))
     waves = -(-ctas // (device.sms * resident))

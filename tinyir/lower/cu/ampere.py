@@ -223,20 +223,21 @@ class Ampere:
         block, word, element = (self.names.of("integer", name) for name in ("block", "word", "element"))
         lane, w, known = Expr.of("lane"), Expr.of("word"), dict(self.integers.ranges)
         side = rows if is_left else columns
-        apart = 2 if side < PIECE else 1  # of eight columns there is every other word
+        words = 2 if side < PIECE else 4  # of eight columns there are the first two
         along = 2 * (lane - 4 * (lane // 4)) + "element"  # of the sum, then of the other side
         across = PIECE * Expr.of("block") + lane // 4
-        places = (across + 8 * (w - 2 * (w // 2)), along + 8 * (w // 2))
+        odd, later = 8 * (w - 2 * (w // 2)), 8 * (w // 2)  # a right operand counts its words along the sum first
+        places = (across + odd, along + later) if is_left else (across + later, along + odd)
         self.integers.ranges |= {
             "block": Interval(0, -(-side // PIECE) - 1),
-            "word": Interval(0, 3),
+            "word": Interval(0, words - 1),
             "element": Interval(0, 1),
             **{n: Interval(0, size - 1) for n, size in zip(s.names, (rows, columns))},
         }
         self.words[s.of] = self.names.of("integer", f"{s.of}.piece")
-        for name, size, step in ((block, -(-side // PIECE), 1), (word, 4, apart)):
+        for name, size in ((block, -(-side // PIECE)), (word, words)):
             self.say("#pragma unroll")
-            self.say(f"for (int {name} = 0; {name} < {size}; {name} += {step}) {{")
+            self.say(f"for (int {name} = 0; {name} < {size}; ++{name}) {{")
             self.depth += 1
         self.say(f"float {self.words[s.of]}[2];")
         self.say("#pragma unroll")
