@@ -4,10 +4,12 @@ package itself."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -29,6 +31,7 @@ from .target.device import device_titled
 if TYPE_CHECKING:
     from .view.page import View
 
+Begin = Callable[[str, Sequence[str]], AbstractContextManager[None]]
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
 Source = str | os.PathLike[str] | Mapping[str, Any] | Module
 Device = Literal["auto", "cuda", "cpu", "sim"]
@@ -227,7 +230,8 @@ def compile(
         asked = (target, card or "", str(invariant), "" if sets is None else repr(sets))
         name = programs.name_of((source.text, *asked)) if source.text is not None else ""
         known = programs.find(name) if name else None
-        made = known or _planned(source, model, target, card, invariant, sets)
+        begin = functools.partial(_compiled_beside, device, jobs)
+        made = known or _planned(source, model, target, card, invariant, sets, begin)
         program = _started(replace(made, folder=folder, params=given), device, seed, jobs)
         kept = program.with_images()
         if name and (known is None or kept.cubins and known.arch != kept.arch):
@@ -331,11 +335,12 @@ def _planned(
     card: str | None,
     invariant: bool,
     sets: Mapping[str, Mapping[str, int]] | None,
+    begin: Begin = lambda text, entries: contextlib.nullcontext(),
 ) -> Saved:
     """The model's CUDA text with its module and the sizes that it was planned for; others for each shape set whose
-    plans no other set before it has."""
+    plans no other set before it has. Kernels are checked inside of `begin`, which is given their text."""
     with _without_collection():
-        first, *others = _texts_of(source, model, target, card, invariant, sets)
+        first, *others = _texts_of(source, model, target, card, invariant, sets, begin)
     return replace(first, others=tuple(others))
 
 
@@ -346,6 +351,7 @@ def _texts_of(
     card: str | None,
     invariant: bool,
     sets: Mapping[str, Mapping[str, int]] | None,
+    begin: Begin,
 ) -> tuple[Saved, ...]:
     stage, module = _module_of(source, model)
     if sets is not None:
@@ -373,9 +379,23 @@ def _texts_of(
         if key in found:
             found[key] = replace(found[key], sets=(*found[key].sets, *sizes))
         else:
-            made = lowered_from("plan", planned, "cu")
-            found[key] = Saved(language_of("cu").show(made), made, sets=sizes)
+            kernels = lower_to("gpu", planned, target, card)
+            made = lower_to("cu", kernels, target, card)
+            text = language_of("cu").show(made)
+            with begin(text, tuple(dict.fromkeys(launch.entry for launch in made.launches))):
+                _must_hold(language_of("gpu").check(kernels))
+                _must_hold(language_of("cu").check(made))
+            found[key] = Saved(text, made, sets=sizes)
     return tuple(found.values())
+
+
+def _compiled_beside(
+    device: Device, jobs: int | None, text: str, entries: Sequence[str]
+) -> AbstractContextManager[None]:
+    """For the time in which a text is checked: its kernels are compiled beside, where a GPU will run them."""
+    from .runtime.cuda import compiled_beside
+
+    return compiled_beside(text, entries, jobs) if device in ("auto", "cuda") else contextlib.nullcontext()
 
 
 def _with_sets(stage: str, module: Any, sets: Mapping[str, Mapping[str, int]]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import tinyir
-from tinyir.ir import manifest, packed
+from tinyir.ir import gpu, manifest, packed
 from tinyir.kit import work
 from tinyir.kit.diag import Refused
 from tinyir.kit.kept import sealed
@@ -260,3 +261,30 @@ def test_a_kept_program_gets_the_cubins_of_the_first_gpu(empty: Path, machine: M
     tinyir.compile(json.dumps(LAYERS), device="cuda", params=WEIGHTS).close()
     found = [read_program(file) for file in empty.iterdir()]
     assert any(one.arch and one.cubins.keys() == {launch.entry for launch in one.module.launches} for one in found)
+
+
+def test_kernels_are_compiled_while_they_are_checked(
+    empty: Path,
+    machine: Machine,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked, compiled = threading.Event(), threading.Event()
+    cubins_of, check = cuda.cubins_of, gpu.check
+    calls: list[tuple[str, ...]] = []
+
+    def compiling(text: str, arch: str, entries: Any, jobs: int | None) -> Any:
+        calls.append(tuple(entries))
+        if len(calls) == 1:
+            assert checked.wait(60)  # the check has begun, and has not ended
+        compiled.set()
+        return cubins_of(text, arch, entries, jobs)
+
+    def checking(module: Any) -> Any:
+        checked.set()
+        assert compiled.wait(60)
+        return check(module)
+
+    monkeypatch.setattr(cuda, "cubins_of", compiling)
+    monkeypatch.setattr(gpu, "check", checking)
+    tinyir.compile(json.dumps(LAYERS), device="cuda", params=WEIGHTS, jobs=1).close()
+    assert len(calls) == 2 and set(calls[0]) == set(calls[1])
