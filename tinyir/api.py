@@ -3,9 +3,13 @@ package itself."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,6 +22,7 @@ from .kit.phrase import Phrase, why_of
 from .kit.records import dataclass, replace
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
+from .runtime import programs
 from .runtime.external import Array, GpuArray, Result, on_host
 from .runtime.saved import Saved, read_program, write_program
 from .runtime.states import States
@@ -26,6 +31,7 @@ from .target.device import device_titled
 if TYPE_CHECKING:
     from .view.page import View
 
+Begin = Callable[[str, Sequence[str]], AbstractContextManager[None]]
 Module = tiny.Module | index.Module | poly.Module | region.Module | plan.Module | gpu.Module | manifest.Module
 Source = str | os.PathLike[str] | Mapping[str, Any] | Module
 Device = Literal["auto", "cuda", "cpu", "sim"]
@@ -103,13 +109,17 @@ class Compiled:
         it runs on (without a GPU none), the arrays that were given as `params`, and its states as they are now. Weights
         that are in files are not copied: `load` looks for them where they are, seen from the saved file, or where it is
         told. Raises Refused (E1742 the file cannot be written)."""
+        params = {**self._saved.params, **self._session.states}
+        write_program(Path(path), replace(self.with_images(), params=params))
+
+    def with_images(self) -> Saved:
+        """The program as it began, with the cubins that are loaded; without a GPU there are none."""
         arch, cubins = self._session.cubins
         others = tuple(
             replace(other, arch=session.cubins[0], cubins=session.cubins[1])
             for other, session in zip(self._saved.others, self._session.others)
         )
-        params = {**self._saved.params, **self._session.states}
-        write_program(Path(path), replace(self._saved, arch=arch, cubins=cubins, params=params, others=others))
+        return replace(self._saved, arch=arch, cubins=cubins, others=others)
 
     def view(self) -> View:
         """The program as a page: regions, memory, launches with the roofline, and its text. A notebook shows it;
@@ -176,17 +186,17 @@ def compile(
 
     `device`: auto (a GPU where one can be used, else playback), cuda, cpu or sim. `arch`: sm80 or sm90 (default: the
     GPU's, else sm90); plans are made for the GPU of this machine where its figures are known, else for the usual card
-    of its generation. `weights` is the folder of the files that the text points at (default: that of the path, else the
-    current one). `params` are arrays for inputs that calls shall not give, and first values of states. `shapes` gives
-    sizes, or names of sizes, to inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512",
-    80]}, or "B,L:1..512,80"; `L:1..512` is a symbol that keeps to a range. `states` gives inputs of an ONNX model the
-    outputs that are their next values, beside those that exporters call so (`past_key_values.0.key` and
-    `present.0.key`); with room for `room` rows its caches become states that grow in place. `sets` are shape sets in
-    the place of the model's own, by name: the size of every symbol. Plans are made for each of them, and a call runs
-    those of the set that is nearest to its sizes. `invariant` gives a row of a batch, the first axis of inputs and
-    outputs, the same bits whatever the size of the batch: one plan is for all sizes. `seed` is the simulation's order
-    of threads. `jobs` kernels are compiled at a time for the GPU (default: one a core); what was compiled before comes
-    from the cache.
+    of its generation. What was made of the same text for the same card before comes from the user's cache. `weights` is
+    the folder of the files that the text points at (default: that of the path, else the current one). `params` are
+    arrays for inputs that calls shall not give, and first values of states. `shapes` gives sizes, or names of sizes, to
+    inputs of an ONNX model or an archive that leave them open: {"x": ["B", "L:1..512", 80]}, or "B,L:1..512,80";
+    `L:1..512` is a symbol that keeps to a range. `states` gives inputs of an ONNX model the outputs that are their next
+    values, beside those that exporters call so (`past_key_values.0.key` and `present.0.key`); with room for `room` rows
+    its caches become states that grow in place. `sets` are shape sets in the place of the model's own, by name: the
+    size of every symbol. Plans are made for each of them, and a call runs those of the set that is nearest to its
+    sizes. `invariant` gives a row of a batch, the first axis of inputs and outputs, the same bits whatever the size of
+    the batch: one plan is for all sizes. `seed` is the simulation's order of threads. `jobs` kernels are compiled at a
+    time for the GPU (default: one a core); what was compiled before comes from the cache.
 
     Raises Refused, whose text holds place, code, reason and help, with every fault of the model and of the files it
     names; ValueError for a device or arch that there is not, or less than one job; TypeError for what is not a model.
@@ -214,9 +224,19 @@ def compile(
     source = _Model("", Path(), None)
     try:
         source = _read(model, shapes or {}, states or {}, room)
-        planned = _planned(source, model, device, arch, invariant, sets)
+        target, card = _target_of(device, arch)
         folder = Path(weights) if weights is not None else source.folder
-        return _started(planned, device, folder, dict(params or {}), seed, jobs)
+        given = {name: on_host(name, array) for name, array in (params or {}).items()}
+        asked = (target, card or "", str(invariant), "" if sets is None else repr(sets))
+        name = programs.name_of((source.text, *asked)) if source.text is not None else ""
+        known = programs.find(name) if name else None
+        begin = functools.partial(_compiled_beside, device, jobs)
+        made = known or _planned(source, model, target, card, invariant, sets, begin)
+        program = _started(replace(made, folder=folder, params=given), device, seed, jobs)
+        kept = program.with_images()
+        if name and (known is None or kept.cubins and known.arch != kept.arch):
+            programs.keep(name, kept)
+        return program
     except Refused as fault:
         raise Refused(fault.diags, source.file) from None
     except RecursionError:
@@ -226,7 +246,7 @@ def compile(
 def lowered(model: Source, device: Device = "auto", arch: Arch | None = None) -> tuple[str, manifest.Module]:
     """The CUDA text of a model and its module, as `compile` makes them; nothing is started. Raises what `compile`
     does."""
-    first = _planned(_read(model, {}, {}, 0), model, device, arch, False, None)[0]
+    first = _planned(_read(model, {}, {}, 0), model, *_target_of(device, arch), False, None)
     return first.text, first.module
 
 
@@ -249,23 +269,10 @@ def load(
     _must_be_some(jobs)
     saved = read_program(Path(path))
     folder = Path(weights) if weights is not None else saved.folder
-    return _started_again(replace(saved, folder=folder), device, seed, jobs)
+    return _started(replace(saved, folder=folder), device, seed, jobs)
 
 
-def _started(
-    planned: Sequence[Saved],
-    device: Device,
-    folder: Path,
-    params: Mapping[str, Array],
-    seed: int,
-    jobs: int | None,
-) -> Compiled:
-    kept = {name: on_host(name, array) for name, array in params.items()}
-    first, *others = planned
-    return _started_again(replace(first, folder=folder, params=kept, others=tuple(others)), device, seed, jobs)
-
-
-def _started_again(saved: Saved, device: Device, seed: int, jobs: int | None) -> Compiled:
+def _started(saved: Saved, device: Device, seed: int, jobs: int | None) -> Compiled:
     """Raises Refused (E1741 weights that cannot be read, and what `Session` raises)."""
     from .runtime.weights import read_weights
 
@@ -324,20 +331,33 @@ def _read(
 def _planned(
     source: _Model,
     model: Source,
-    device: Device,
-    arch: Arch | None,
+    target: str,
+    card: str | None,
     invariant: bool,
     sets: Mapping[str, Mapping[str, int]] | None,
+    begin: Begin = lambda text, entries: contextlib.nullcontext(),
+) -> Saved:
+    """The model's CUDA text with its module and the sizes that it was planned for; others for each shape set whose
+    plans no other set before it has. Kernels are checked inside of `begin`, which is given their text."""
+    with _without_collection():
+        first, *others = _texts_of(source, model, target, card, invariant, sets, begin)
+    return replace(first, others=tuple(others))
+
+
+def _texts_of(
+    source: _Model,
+    model: Source,
+    target: str,
+    card: str | None,
+    invariant: bool,
+    sets: Mapping[str, Mapping[str, int]] | None,
+    begin: Begin,
 ) -> tuple[Saved, ...]:
-    """The model's CUDA texts, with their modules and the sizes that they were planned for: one for each shape set whose
-    plans no other set before it has."""
     stage, module = _module_of(source, model)
     if sets is not None:
         module = _with_sets(stage, module, sets)
     _must_hold(language_of(stage).check(module))
     _must_hold(language_of(stage).validate(module))
-    arch_here, card = _gpu_here(device)
-    target, card = arch or arch_here, card if arch in (None, arch_here) else None
 
     def lowered_from(start: str, module: Any, last: str, **how: Any) -> Any:
         for following in STAGES[STAGES.index(start) + 1 : STAGES.index(last) + 1]:
@@ -359,9 +379,23 @@ def _planned(
         if key in found:
             found[key] = replace(found[key], sets=(*found[key].sets, *sizes))
         else:
-            made = lowered_from("plan", planned, "cu")
-            found[key] = Saved(language_of("cu").show(made), made, sets=sizes)
+            kernels = lower_to("gpu", planned, target, card)
+            made = lower_to("cu", kernels, target, card)
+            text = language_of("cu").show(made)
+            with begin(text, tuple(dict.fromkeys(launch.entry for launch in made.launches))):
+                _must_hold(language_of("gpu").check(kernels))
+                _must_hold(language_of("cu").check(made))
+            found[key] = Saved(text, made, sets=sizes)
     return tuple(found.values())
+
+
+def _compiled_beside(
+    device: Device, jobs: int | None, text: str, entries: Sequence[str]
+) -> AbstractContextManager[None]:
+    """For the time in which a text is checked: its kernels are compiled beside, where a GPU will run them."""
+    from .runtime.cuda import compiled_beside
+
+    return compiled_beside(text, entries, jobs) if device in ("auto", "cuda") else contextlib.nullcontext()
 
 
 def _with_sets(stage: str, module: Any, sets: Mapping[str, Mapping[str, int]]) -> Any:
@@ -394,6 +428,24 @@ def _must_hold(diags: Sequence[Diag]) -> None:
     faults = [d for d in diags if d.is_error]
     if faults:
         raise Refused(faults)
+
+
+def _target_of(device: str, arch: str | None) -> tuple[str, str | None]:
+    """The architecture and the card to plan for."""
+    arch_here, card = _gpu_here(device)
+    return arch or arch_here, card if arch in (None, arch_here) else None
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Without the collector of cycles, of which stages make few: it takes a tenth of their time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _gpu_here(device: str) -> tuple[str, str | None]:

@@ -75,8 +75,8 @@ def main() -> None:
     launches = manifest.parse(text).launches
     functions = len({launch.entry for launch in launches})
     print(f"{len(launches)} launches of {functions} kernels, {text.count(chr(10))} lines")
-    for compiler in (find_nvrtc(), find_nvcc()):
-        for jobs in dict.fromkeys((1, cores())) if compiler is not None else ():
+    for compiler, several in ((find_nvrtc(), (1, cores())), (find_nvcc(), (cores(),))):
+        for jobs in dict.fromkeys(several) if compiler is not None else ():
             empty_cache()
             what = f"{compiler.name}, {jobs} at a time"
             timed(what, lambda c=compiler, j=jobs: cubins_of(text, "sm_90a", compiler=c, jobs=j))

@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.models import bert, gpt2, resnet50, vit  # noqa: E402
+from tests.models import bert, gpt2, mlp, resnet50, vit  # noqa: E402
 from tinyir import front  # noqa: E402
 from tinyir.ir.pipeline import FILTERS, STAGES  # noqa: E402
 from tinyir.lower import language_of, lower_to  # noqa: E402
@@ -44,6 +44,8 @@ NETWORKS = {
     "GPT-2 fp16, 1024 tokens": lambda: gpt2(tokens=1024, dtype="fp16"),
     "GPT-2 fp16, 48 layers": lambda: gpt2(tokens=1024, layers=48, dtype="fp16"),
     "ViT-B fp16, batch 32": lambda: vit(32, layers=12, dtype="fp16"),
+    "MLP of 100 layers, 20 shapes": lambda: mlp(100),
+    "MLP of 1,000 layers, 20 shapes": lambda: mlp(1000),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 from tinyir.analysis.closure import is_closed, openings
 from tinyir.analysis.compute_at import Need, compute_at, edges_of, halo_bytes
 from tinyir.analysis.counting import count
-from tinyir.analysis.tiles import TileClasses, classes_of, leaves_rest, tile_classes
+from tinyir.analysis.tiles import TileClasses, classes_of, leaves_rest, plain_classes, tile_classes
 from tinyir.ir import poly, region, tiny
+from tinyir.ir.expr import Expr
 from tinyir.ir.read import read_expr
+from tinyir.ir.sets import read_set
 from tinyir.lower import index as to_index
 from tinyir.lower import poly as to_poly
 from tinyir.lower import region as to_region
@@ -400,3 +403,23 @@ def test_sizes_that_leave_a_rest() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_classes_by_corners_are_those_of_isl(seed: int) -> None:
+    numbers = random.Random(seed)
+    names = ("x0", "x1", "x2")[: numbers.randint(1, 3)]
+    extents = {name: Expr.of(numbers.randint(0, 23)) for name in names}
+    tile = {name: numbers.choice((1, 2, 3, 4, 5, 8)) for name in names}
+    half = sum((Expr.of(name) * numbers.choice((0, 1, -1, 2, -3)) for name in names), Expr.of(numbers.randint(-9, 9)))
+    box = " and ".join(f"0 <= {name} < {extents[name]}" for name in names)
+    whole, cut = (read_set(f"{{ [{', '.join(names)}] : {text} }}", ()) for text in (box, f"{box} and {half} >= 0"))
+    assert plain_classes(extents, tile, half) == tile_classes(cut, whole, [tile[name] for name in names])
+
+
+def test_classes_by_corners_are_left_to_isl_where_they_are_not_plain() -> None:
+    x, size = {"x": Expr.of(8)}, Expr.of("S")
+    assert plain_classes(x, {"x": 4}, Expr.of("x") // 2) is None
+    assert plain_classes(x, {"x": 4}, Expr.of("x") - size) is None
+    assert plain_classes({"x": size}, {"x": 4}, Expr.of("x")) is None
+    assert plain_classes({"x": Expr.of(1 << 20), "y": Expr.of(1 << 20)}, {}, Expr.of("x") - "y") is None

@@ -224,3 +224,23 @@ def test_nothing_is_compiled_before_it_is_needed() -> None:
     assert cls.__init__.__code__.co_varnames[:2] == ("self", "values")
     cls(1)
     assert cls.__init__.__code__.co_varnames[:3] == ("self", "one", "two")
+
+
+def test_a_kept_hash_is_counted_once_and_is_no_field() -> None:
+    counted = []
+
+    class Word(str):
+        def __hash__(self) -> int:
+            counted.append(str(self))
+            return super().__hash__()
+
+    @records.dataclass(frozen=True, slots=True, keeps_hash=True)
+    class Kept:
+        word: str
+        note: int = records.field(default=0, compare=False)
+
+    one = Kept(Word("a"), 1)
+    assert hash(one) == hash(one) == hash(Kept("a")) and counted == ["a"]
+    other = records.replace(one, word="b")
+    assert hash(other) != hash(one) and other.note == 1 and [f.name for f in records.fields(one)] == ["word", "note"]
+    assert copy.copy(one) == one and hash(copy.copy(one)) == hash(one)

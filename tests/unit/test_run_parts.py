@@ -11,6 +11,7 @@ import pytest
 
 from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
+from tinyir.runtime import compile as compiling
 from tinyir.runtime.compile import Compiler, CompilerFault, cores, cubins_of, find_nvrtc, usage_of
 from tinyir.runtime.parts import parts_of
 
@@ -150,3 +151,36 @@ def test_parts_compile_as_the_whole_does() -> None:
     cubins = cubins_of(SAMPLE, "sm_90a", compiler=find_nvrtc())
     assert usage_of(*cubins.values()).keys() == {"up", "down"}
     assert all(u.spill_stores == u.stack == 0 for u in usage_of(*cubins.values()).values())
+
+
+NVRTC, NVCC = (
+    Compiler("nvrtc 13.0", lambda text, arch: (b"", ""), 13),
+    Compiler("nvcc 12.8", lambda text, arch: (b"", "")),
+)
+
+
+@pytest.mark.parametrize(
+    ("nvrtc", "nvcc", "driver", "wanted"),
+    [
+        (NVRTC, NVCC, 13, NVRTC),
+        (NVRTC, NVCC, None, NVRTC),
+        (NVRTC, NVCC, 12, NVCC),
+        (NVRTC, None, 12, NVRTC),
+        (None, NVCC, 13, NVCC),
+    ],
+)
+def test_nvrtc_compiles_unless_the_driver_is_older(
+    nvrtc: Compiler | None, nvcc: Compiler | None, driver: int | None, wanted: Compiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, found in (("find_nvrtc", nvrtc), ("find_nvcc", nvcc), ("driver_major", driver)):
+        monkeypatch.setattr(compiling, name, lambda found=found: found)
+    assert compiling.find_compiler.__wrapped__() is wanted
+
+
+def test_without_a_compiler_both_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("find_nvrtc", "find_nvcc"):
+        monkeypatch.setattr(compiling, name, lambda: None)
+    with pytest.raises(Refused) as refused:
+        compiling.find_compiler.__wrapped__()
+    assert [d.code for d in refused.value.diags] == ["E1715"]
+    assert "libnvrtc" in str(refused.value) and "nvcc" in str(refused.value)

@@ -4,6 +4,8 @@ none."""
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ import numpy as np
 import pytest
 
 import tinyir
-from tinyir.ir import manifest, packed
+from tinyir.ir import gpu, manifest, packed
+from tinyir.kit import work
 from tinyir.kit.diag import Refused
 from tinyir.kit.kept import sealed
 from tinyir.runtime import compile as compiler
-from tinyir.runtime import cuda, saved
+from tinyir.runtime import cuda, programs, saved
 from tinyir.runtime.saved import FORMAT, Saved, read_program, write_program
 
 from .fake_cuda import Machine, machine  # noqa: F401
@@ -193,3 +196,95 @@ def test_choices_are_named(program: Path) -> None:
     for call in (lambda: tinyir.load(program, jobs=0), lambda: tinyir.compile(json.dumps(LAYERS), jobs=0)):
         with pytest.raises(ValueError, match="jobs=0"):
             call()
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept programs, in a cache with nothing in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "tinyir" / "programs"
+
+
+def made(text: str, **how: Any) -> tuple[str, int]:
+    """The CUDA of a model, and how many launches were judged for it."""
+    before = work.counts["launches judged"]
+    with tinyir.compile(text, device="cpu", **how) as program:
+        return program.text, work.counts["launches judged"] - before
+
+
+def test_a_text_that_was_compiled_is_not_compiled_again(empty: Path) -> None:
+    first, judged = made(json.dumps(LAYERS))
+    assert judged > 0 and len([*empty.iterdir()]) == 1
+    assert made(json.dumps(LAYERS)) == (first, 0)
+    with tinyir.compile(json.dumps(LAYERS), device="cpu", params=WEIGHTS) as program:  # whatever comes with it
+        np.testing.assert_allclose(program(arrays_of(7)["x"])["p"], expected(arrays_of(7)), rtol=1e-4, atol=1e-5)
+    assert made(json.dumps(LAYERS), arch="sm80")[1] > 0 and made(json.dumps(LAYERS) + " ")[1] > 0
+    assert len([*empty.iterdir()]) == 3
+
+
+def test_a_damaged_program_is_made_again(empty: Path) -> None:
+    first, judged = made(json.dumps(LAYERS))
+    (kept,) = empty.iterdir()
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:1000] + b"?" + whole[1001:])
+    assert made(json.dumps(LAYERS)) == (first, judged) and kept.read_bytes() == whole
+
+
+def test_another_code_makes_another_program(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, judged = made(json.dumps(LAYERS))
+    monkeypatch.setattr(programs, "code", lambda: "another")
+    assert made(json.dumps(LAYERS))[1] == judged
+
+
+def test_the_least_recently_used_programs_go(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "MOST", 2)
+    texts = [json.dumps(LAYERS) + " " * n for n in range(3)]
+    for at, text in enumerate(texts[:2]):
+        made(text)
+        for file in empty.iterdir():
+            os.utime(file, (at, at) if file.stat().st_mtime > 10 else None)
+    made(texts[0])
+    made(texts[2])
+    assert [made(text)[1] == 0 for text in (texts[0], texts[2], texts[1])] == [True, True, False]
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tinyir").write_text("a file where a folder would be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert made(json.dumps(LAYERS))[1] > 0
+
+
+def test_a_kept_program_gets_the_cubins_of_the_first_gpu(empty: Path, machine: Machine) -> None:  # noqa: F811
+    made(json.dumps(LAYERS))
+    (kept,) = empty.iterdir()
+    assert not read_program(kept).cubins
+    tinyir.compile(json.dumps(LAYERS), device="cuda", params=WEIGHTS).close()
+    found = [read_program(file) for file in empty.iterdir()]
+    assert any(one.arch and one.cubins.keys() == {launch.entry for launch in one.module.launches} for one in found)
+
+
+def test_kernels_are_compiled_while_they_are_checked(
+    empty: Path,
+    machine: Machine,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked, compiled = threading.Event(), threading.Event()
+    cubins_of, check = cuda.cubins_of, gpu.check
+    calls: list[tuple[str, ...]] = []
+
+    def compiling(text: str, arch: str, entries: Any, jobs: int | None) -> Any:
+        calls.append(tuple(entries))
+        if len(calls) == 1:
+            assert checked.wait(60)  # the check has begun, and has not ended
+        compiled.set()
+        return cubins_of(text, arch, entries, jobs)
+
+    def checking(module: Any) -> Any:
+        checked.set()
+        assert compiled.wait(60)
+        return check(module)
+
+    monkeypatch.setattr(cuda, "cubins_of", compiling)
+    monkeypatch.setattr(gpu, "check", checking)
+    tinyir.compile(json.dumps(LAYERS), device="cuda", params=WEIGHTS, jobs=1).close()
+    assert len(calls) == 2 and set(calls[0]) == set(calls[1])

@@ -240,7 +240,7 @@ def between() -> region.Module:
 
 def times(turned: float) -> Any:
     """Microseconds of every region of a module, less where buffers are turned by so much."""
-    return lambda module: dict.fromkeys(
+    return lambda module, _: dict.fromkeys(
         (r.name for r in module.program.regions), 10 - turned * (module.program.buffers[0].type.shape[1].constant == 9)
     )
 

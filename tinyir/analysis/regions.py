@@ -6,13 +6,16 @@ neighbouring points overlap has a halo; one whose extent a tile may not divide i
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 
+from ..ir.alike import Alike
 from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_of, walk
 from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
 from ..kit.records import dataclass
+from ..kit.work import count
 from .tiles import RING, leaves_rest
 
 GRAIN = 16  # an extent that this divides, whatever its symbols are, leaves no tail
@@ -32,7 +35,14 @@ class Window:
 
 
 def analyse(region: Region) -> Analysis:
-    """The analysis of a region."""
+    """The analysis of a region. It names axes alone, which all that are alike have in common."""
+    return _analysed(Alike.of(region))
+
+
+@functools.lru_cache(maxsize=4096)
+def _analysed(alike: Alike) -> Analysis:
+    (region,) = alike.regions
+    count("regions analysed")
     iters = tuple(a.name for a in region.iters)
     folded = folded_axes(region)
     found = windows(region)

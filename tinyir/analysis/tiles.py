@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir.body import Gather, Reduce, Scatter, Select, walk
-from ..ir.expr import Bound, Expr
+from ..ir.expr import ZERO, Bound, Expr
 from ..ir.region import Region
+from ..ir.scope import halves_of
 from ..ir.sets import bound_text, domain_text, is_representable, read_set
 from ..ir.traits import bodies_of
 from ..kit.records import dataclass
 from .counting import count
 
+MOST_TILES = 1 << 16  # that are looked at one by one
 RING = 8  # points along an axis beyond which they are no ring of shared memory
 
 
@@ -74,9 +76,42 @@ def classes_of(region: Region, tile: Mapping[str, int], sizes: Mapping[str, int]
         for b in guards
         if all(is_representable(e, extents) for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)
     ]
+    halves = [half for b in known for half in halves_of(b)]
+    if len(known) == len(guards) and len(halves) <= 1:
+        plain = plain_classes(extents, tile, halves[0] if halves else ZERO)
+        if plain is not None:
+            return plain
     box = read_set(_text(axes, ()), ())
     found = tile_classes(read_set(_text(axes, known), ()), box, [tile.get(name, 1) for name, _ in axes])
     return found if len(known) == len(guards) else TileClasses(0, found.full + found.partial, found.empty)
+
+
+def plain_classes(extents: Mapping[str, Expr], tile: Mapping[str, int], half: Expr) -> TileClasses | None:
+    """The classes where one linear expression >= 0 is all that cuts the box, as a causal mask does: it is greatest and
+    least in corners of a tile. None where the box has symbols, the expression is not linear, or the tiles are many."""
+    slopes = {m[0]: c for c, m in half.terms if len(m) == 1}
+    if len(slopes) + bool(half.offset) != len(half.terms) or not slopes.keys() <= extents.keys():
+        return None
+    import numpy as np
+
+    least = most = np.array(half.offset)
+    whole, total, full = np.array(True), 1, 1
+    for name, extent in extents.items():
+        size, end = tile.get(name, 1), extent.constant
+        if end is None:
+            return None
+        if name not in slopes:
+            total, full = total * -(-end // size), full * (end // size)
+            continue
+        first = np.arange(0, end, size)
+        corners = slopes[name] * np.stack([first, np.minimum(first + size, end) - 1])
+        least = np.add.outer(least, corners.min(axis=0))
+        most = np.add.outer(most, corners.max(axis=0))
+        whole = np.logical_and.outer(whole, first + size <= end)
+        if least.size > MOST_TILES:
+            return None
+    touched, inside = total * int((most >= 0).sum()), full * int(((least >= 0) & whole).sum())
+    return TileClasses(inside, touched - inside, total * least.size - touched)
 
 
 def _text(axes: Sequence[tuple[str, Expr]], guards: Iterable[Bound]) -> str:
@@ -89,4 +124,4 @@ def leaves_rest(size: Expr, tile: int) -> bool:
     return any(coefficient % tile for coefficient, _ in size.terms)
 
 
-__all__ = ["TileClasses", "classes_of", "leaves_rest", "tile_classes"]
+__all__ = ["TileClasses", "classes_of", "leaves_rest", "plain_classes", "tile_classes"]

@@ -10,11 +10,14 @@ signature's. The numbers of a constant buffer are no part of a form: a kernel fi
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Hashable
+from typing import Any
 
-from ..kit.records import dataclass, replace
-from .body import Body, Read, Ref, rebuild
-from .region import Let, Region, Tensor, Yield
+from ..kit.records import dataclass, field, replace
+from .body import Axis, Body, Read, Ref, rebuild
+
+Parts = tuple[Any, ...]  # inputs, outputs, axes, values and writes of a region
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,48 @@ class Form:
         return self.tensors, self.values
 
 
-@functools.lru_cache(maxsize=4096)
-def form_of(*regions: Region) -> Form:
+@dataclass(frozen=True, slots=True, keeps_hash=True)
+class Shape:
+    """Regions with numbers for names, and their tensors."""
+
+    regions: Hashable
+    tensors: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Regions as a key: those that are the same but for names are one. A function of such a key, remembered, does its
+    work once for all of them; what it gives must depend on no name."""
+
+    shape: Shape
+    sides: tuple[tuple[int, int], ...]
+    regions: tuple[Any, ...] = field(compare=False)
+
+    @classmethod
+    def of(cls, *regions: Any) -> Alike:
+        """The key of regions together. How many tensors each reads and writes is part of it: nothing may use one."""
+        sides = tuple((len(one.inputs), len(one.outputs)) for one in regions)
+        return cls(form_of(*regions).shape, sides, regions)
+
+
+def form_of(*regions: Any) -> Form:
     """The form of regions together: which of them share a tensor, or memory, is part of it."""
+    return _form_of(*((one.inputs, one.outputs, one.iters, one.lets, one.yields) for one in regions))
+
+
+@functools.lru_cache(maxsize=16384)
+def _form_of(*regions: Parts) -> Form:
     form = _Form()
-    shapes = tuple(map(form.region, regions))
-    known = {t.name: t for one in regions for t in (*one.inputs, *one.outputs)}
+    shapes = tuple(itertools.starmap(form.region, regions))
+    known = {t.name: t for inputs, outputs, *_ in regions for t in (*inputs, *outputs)}
     tensors = tuple(_bare(known[name], form.tensors) for name in form.tensors)
-    return Form((shapes, tensors), tuple(form.tensors), tuple(form.values))
+    return Form(_one_of(Shape(shapes, tensors)), tuple(form.tensors), tuple(form.values))
+
+
+@functools.lru_cache(maxsize=16384)
+def _one_of(shape: Shape) -> Shape:
+    """The first of the shapes that are equal to this one: an object is compared with itself at once."""
+    return shape
 
 
 class _Form:
@@ -50,15 +87,22 @@ class _Form:
         self.values: list[str] = []
         self._own: dict[str, str] = {}  # of the region that is read
 
-    def region(self, region: Region) -> Hashable:
+    def region(
+        self,
+        inputs: tuple[Any, ...],
+        outputs: tuple[Any, ...],
+        iters: tuple[Axis, ...],
+        lets: tuple[Any, ...],
+        yields: tuple[Any, ...],
+    ) -> Hashable:
         """A region with numbers for names."""
-        self._own = {let.name: str(len(self.values) + at) for at, let in enumerate(region.lets)}
+        self._own = {let.name: str(len(self.values) + at) for at, let in enumerate(lets)}
         self.values += self._own
-        lets = tuple(Let(self._own[let.name], self._bare(let.expr)) for let in region.lets)
-        yields = tuple(Yield(self._number(y.output), y.index, self._bare(y.expr), y.guard) for y in region.yields)
-        for tensor in region.inputs:  # one that nothing reads
+        bare_lets = tuple((self._own[let.name], self._bare(let.expr)) for let in lets)
+        bare_yields = tuple((self._number(y.output), y.index, self._bare(y.expr), y.guard) for y in yields)
+        for tensor in (*inputs, *outputs):  # one that nothing uses
             self._number(tensor.name)
-        return region.iters, lets, yields
+        return iters, bare_lets, bare_yields
 
     def _number(self, tensor: str) -> str:
         return self.tensors.setdefault(tensor, str(len(self.tensors)))
@@ -71,10 +115,10 @@ class _Form:
         return rebuild(body, self._bare)
 
 
-def _bare(tensor: Tensor, numbers: dict[str, str]) -> Tensor:
+def _bare(tensor: Any, numbers: dict[str, str]) -> Any:
     """A tensor without its name and its numbers; in whose memory it is, by that one's number."""
     attrs = ((k, numbers.get(v, "") if k == "alias" else v) for k, v in tensor.attrs if k != "value")
     return replace(tensor, name="", attrs=tuple(attrs))
 
 
-__all__ = ["Form", "form_of"]
+__all__ = ["Alike", "Form", "form_of"]

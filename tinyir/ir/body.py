@@ -36,7 +36,7 @@ from .model import show_name
 from .types import DType, show_number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Axis:
     """An axis that a Reduce or Scatter runs over; `size` is None when it is an axis of the region itself."""
 
@@ -47,7 +47,7 @@ class Axis:
         return self.name if self.size is None else f"{self.name}: {self.size}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Read:
     """One element of a tensor, buffer, shared array or register. `slot` is the ring slot of a shared array (gpu
     only)."""
@@ -59,7 +59,7 @@ class Read:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Ref:
     """A value. `index` is None for the current point; else it gives each of the value's free axes, in the region's
     order."""
@@ -98,7 +98,7 @@ class Index:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Unary:
     """`op(x)`, op being a unary row of the op table in lower case."""
 
@@ -108,7 +108,7 @@ class Unary:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Binary:
     """`op(left, right)`. The operands have one dtype; MUL may widen to a dtype that holds the product exactly."""
 
@@ -119,7 +119,7 @@ class Binary:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Ternary:
     """`where(first, second, third)`: `first` is bool and chosen at run time; Select is the choice that axes alone
     decide."""
@@ -132,7 +132,7 @@ class Ternary:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Select:
     """`then` where the guard holds, else `other`; `then` is not read outside the guard."""
 
@@ -143,7 +143,7 @@ class Select:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Reduce:
     """The fold of `body` over `axes` by the reducer `op` (sum, prod, max, min, argmax, argmin) in the accumulator
     `dtype`. `init` is None for the reducer's neutral element. Over no element at all the value is the neutral
@@ -157,7 +157,7 @@ class Reduce:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class BroadcastInDim:
     """The operand, constant along the axes that it has not. Axis j of the operand is axis dims[j] of `axes`; `axes` is
     None for all of the region's axes."""
@@ -179,7 +179,7 @@ class Transpose:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Gather:
     """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent
     it is 0."""
@@ -191,7 +191,7 @@ class Gather:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Scatter:
     """`base`, folded (`op`: update, sum, prod, max, min) with every `update` over `axes` whose `at` is the point's
     `axis`, in their order; a place outside the extent is dropped, a negative one counts from the end."""
@@ -206,7 +206,7 @@ class Scatter:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Scan:
     """The fold of `body` along `axis` up to this point, from the end when `reverse`, without this point when
     `exclusive`."""
@@ -264,9 +264,13 @@ def operands_of(body: Body) -> tuple[Body, ...]:
 
 def walk(body: Body) -> Iterator[Body]:
     """The expression and all inside it, from the outside in."""
-    yield body
-    for inner in operands_of(body):
-        yield from walk(inner)
+    pending = [body]
+    while pending:
+        node = pending.pop()
+        yield node
+        names = _REVERSED[type(node)]
+        if names:
+            pending += [getattr(node, name) for name in names]
 
 
 def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
@@ -391,3 +395,4 @@ _SHOW = {
     Random: lambda body, beside: f"random({body.index}) {{seed={body.seed}, offset={body.offset}}} : {body.dtype}",
 }
 _INNER = {kind: tuple(f.name for f in fields(kind) if f.type in ('"Body"', "'Body'", "Body")) for kind in _SHOW}
+_REVERSED = {kind: names[::-1] for kind, names in _INNER.items()}

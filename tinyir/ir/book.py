@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from ..kit import work
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
 from .reshape import split
@@ -24,12 +25,42 @@ def check_book(module: Any) -> list[Diag]:
     types = module.tiny.type_of()
     symbols = frozenset(module.tiny.model.symbols())
     ranges = module.ranges()
+    faultless: set[Hashable] = set()  # values that are the same but for names are checked once
     for value, entry in zip(module.tiny.values, module.entries):
+        likeness = _likeness(value, entry, types)
+        if likeness in faultless:
+            continue
+        work.count("values checked")
         found = [*_check_axes(value, entry), *_check_names(value, entry, symbols), *_check_reads(value, entry, types)]
         found = found or [*_check_affine(value, entry)]
-        faults += found or [*_check_bounds(value, entry, types, ranges)]
-        faults += _check_pieces(value, entry)
+        found = found or [*_check_bounds(value, entry, types, ranges)]
+        found += _check_pieces(value, entry)
+        faultless |= set() if found else {likeness}
+        faults += found
     return faults
+
+
+def _likeness(value: Any, entry: Any, types: dict[str, Any]) -> Hashable:
+    """What values and their entries have in common that are the same but for names: a source by its place among the
+    operands, and by its type."""
+    number = {name: at for at, name in enumerate(value.operands)}
+
+    def bare(accesses: Iterable[Any]) -> Hashable:
+        return tuple(
+            tuple(
+                [
+                    (p.guard, number.get(p.target.source), types.get(p.target.source), p.target.index)
+                    if hasattr(p.target, "source")
+                    else (p.guard, repr(p.target))
+                    for p in access.pieces
+                ]
+            )
+            for access in accesses
+        )
+
+    reads = bare(entry.reads)
+    sources = reads if entry.sources is entry.reads else bare(entry.sources)
+    return value.op, value.type, len(value.operands), len(number), entry.axes, entry.flags, reads, sources
 
 
 def check_symbols(program: Any) -> Iterator[Diag]:

@@ -404,7 +404,7 @@ def _show(expr: Expr) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Bound:
     """One guard: `lower <= expr < upper`; either side may be absent, and `equals` is used alone, for `expr = value`."""
 

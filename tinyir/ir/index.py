@@ -45,7 +45,7 @@ STAGE = "index"
 GRAMMAR = Grammar("index", ("index", "axes"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Axis:
     """One axis of an entry. `kind` is iter, broadcast, reduce or indirect; the last two are right of the bar."""
 

@@ -5,28 +5,45 @@ region w.packed   yield w.packed[i0, i1, i2] = w[i0, i2, i1]        of w : fp16[
 
 from __future__ import annotations
 
-from .body import Random, Scatter, walk
+from .body import Random, Scatter
 from .in_place import owner_of
 from .model import is_constant
 from .region import Module, Region
-from .traits import bodies_of
+from .traits import nodes_of
+
+
+class Once:
+    """Which regions of a module read constants of the model and nothing else, or nothing at all at sizes that are
+    numbers, and write buffers that nothing else writes: no states. What all of its regions have in common is found
+    once."""
+
+    def __init__(self, module: Module):
+        self._module, self._states = module, module.model.states().keys()
+        self._constants = {t.name for t in module.model.inputs if is_constant(t)}
+        self._others = {t.name for t in module.model.outputs}
+        self._others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
+        self._writers: dict[str, set[str]] = {}
+        for region in module.program.regions:
+            for tensor in region.outputs:
+                self._writers.setdefault(tensor.name, set()).add(region.name)
+
+    def holds(self, region: Region) -> bool:
+        """Whether the region, of the module or beside it, is one of them."""
+        return (
+            (bool(region.inputs) or all(a.size is not None and a.size.constant is not None for a in region.iters))
+            and all(t.name in self._constants for t in region.inputs)
+            and not any(
+                t.name in self._others or self._writers.get(t.name, set()) - {region.name} for t in region.outputs
+            )
+            and not (self._states and {owner_of(self._module, t.name) for t in region.outputs} & self._states)
+            and not any(isinstance(n, (Random, Scatter)) for n in nodes_of(region))
+        )
 
 
 def is_made_once(module: Module, region: Region) -> bool:
     """Whether a region reads constants of the model and nothing else, or nothing at all at sizes that are numbers, and
     writes buffers that nothing else writes. A state is written at each run, whatever with."""
-    constants = {t.name for t in module.model.inputs if is_constant(t)}
-    others = {t.name for t in module.model.outputs}
-    others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
-    own = {t.name for t in region.outputs}
-    return (
-        (bool(region.inputs) or all(a.size is not None and a.size.constant is not None for a in region.iters))
-        and {t.name for t in region.inputs} <= constants
-        and not own & others
-        and not {owner_of(module, name) for name in own} & module.model.states().keys()
-        and not any(own & {t.name for t in r.outputs} for r in module.program.regions if r.name != region.name)
-        and not any(isinstance(n, (Random, Scatter)) for body in bodies_of(region) for n in walk(body))
-    )
+    return Once(module).holds(region)
 
 
-__all__ = ["is_made_once"]
+__all__ = ["Once", "is_made_once"]

@@ -8,6 +8,7 @@ written over its old value (`ir.in_place`) what no yield writes keeps that.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,12 +16,15 @@ from ..kit.diag import Diag
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..kit.span import Span
+from ..kit.work import count
+from .alike import Alike
 from .body import Body, Gather, Read, Reduce, Ref, Scatter, Select, operands_of, show_body
 from .expr import ONE, ZERO, Bound, Expr
 from .in_place import renewed_by
 from .present import axes_of_values, guard_names, names_in, present_axes
 from .scope import Scope, halves_of
 
+Ranges = tuple[tuple[str, int, int], ...]
 MANY = 64  # cases of a chain of guards beyond which an earlier guard is no longer taken as known false
 
 
@@ -54,24 +58,45 @@ class Obligation:
 
 def check_proofs(module: Any, region: Any) -> list[Diag]:
     """Invariants 10 and 11 of `ir.region.check`: a diagnostic for each obligation that nothing shows."""
-    return [o.diag() for o in obligations_of(module, region) if not o.is_shown]
+    ranges, kept = _ranges_of(module), _kept_in(module, region)
+    if _is_proven(Alike.of(region), ranges, kept):
+        return []
+    return [o.diag() for o in _obligations(region, ranges, kept) if not o.is_shown]
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_proven(alike: Alike, ranges: Ranges, kept: tuple[bool, ...]) -> bool:
+    count("regions proven")
+    return all(o.is_shown for one in alike.regions for o in _obligations(one, ranges, kept))
 
 
 def obligations_of(module: Any, region: Any) -> Iterator[Obligation]:
     """Everything to prove of one region."""
-    ranges = tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols()))
+    return _obligations(region, _ranges_of(module), _kept_in(module, region))
+
+
+def _ranges_of(module: Any) -> Ranges:
+    return tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols()))
+
+
+def _kept_in(module: Any, region: Any) -> tuple[bool, ...]:
+    """Of each output whether it keeps its old value where nothing writes it."""
+    kept = renewed_by(module, region)
+    return tuple(t.name in kept for t in region.outputs)
+
+
+def _obligations(region: Any, ranges: Ranges, kept: tuple[bool, ...]) -> Iterator[Obligation]:
     scope = Scope(tuple((a.name, a.size) for a in region.iters), ranges)
     axes_of = axes_of_values(region)
     shapes = {t.name: t.type.shape for t in region.inputs + region.outputs}
     size_of = {a.name: a.size for a in region.iters}
     extents = {f"%{name}": tuple(size_of[a] for a in axes) for name, axes in axes_of.items()} | shapes
-    kept = renewed_by(module, region)
     for let in region.lets:
         yield from _reads(region.name, let.expr, [scope], extents, let.span)
     for item in region.yields:
         yield from _reads(region.name, item.expr, [scope.with_given(item.guard)], extents, item.span)
-    for output in region.outputs:
-        yield _writes(region, output, ranges, axes_of, output.name in kept)
+    for output, is_kept in zip(region.outputs, kept):
+        yield _writes(region, output, ranges, axes_of, is_kept)
 
 
 def _reads(

@@ -32,7 +32,7 @@ from ..kit.held import once
 from ..kit.records import dataclass, field, fields
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
-from . import prove_region, verify_region
+from . import prove_region, verify_program, verify_region
 from .attrs import Attrs, show_attrs
 from .body import Axis, Body, show_body
 from .expr import Bound, Expr, show_guard
@@ -53,7 +53,7 @@ MEMORY_ATTRS: dict[str, tuple[str, bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Tensor:
     """A buffer of the program, or an input or output of a region: memory, contiguous in rows of its last axis, whatever
     the order of the axes in the signature. Attributes, all optional: alignment (bytes), noalias, materialize (gmem,
@@ -70,7 +70,7 @@ class Tensor:
         return dict(self.attrs).get(key)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Let:
     """`%name = expr`: one value over the region's axes, and the op of the model that it came from."""
 
@@ -80,7 +80,7 @@ class Let:
     span: Span | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Yield:
     """`yield output[index] = expr if guard`: the one write of each element of an output."""
 
@@ -108,7 +108,7 @@ class Analysis:
     barrier: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Region:
     """One kernel: inputs, outputs, axes (`iters`), values and writes. Regions joined by a deferred buffer share one
     kernel. `must_fuse` are the regions whose values a kernel must compute together, this one among them; empty where
@@ -123,13 +123,6 @@ class Region:
     analysis: Analysis | None = None
     span: Span | None = field(default=None, compare=False)
     must_fuse: tuple[str, ...] = ()
-    _hash: int | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __hash__(self) -> int:
-        """That of what is compared, kept: what is known of a region is looked up by it at every plan."""
-        if self._hash is None:
-            object.__setattr__(self, "_hash", hash(tuple(getattr(self, f.name) for f in fields(self) if f.compare)))
-        return self._hash
 
     def __reduce__(self) -> tuple:
         return Region, tuple(
@@ -328,7 +321,8 @@ def _show_analysis(found: Analysis) -> str:
 
 @once
 def check(module: Module) -> list[Diag]:
-    """Invariants of region text, one function each in `ir.verify_region` and, for the last two, `ir.prove_region`:
+    """Invariants of region text, one function each in `ir.verify_program` (2 to 4), `ir.verify_region` and, for the
+    last two, `ir.prove_region`:
 
     1. the signature holds its own invariants                                                            (E13xx)
     2. a tensor, buffer or region has its name alone; regions that must share a kernel name the same ones,
@@ -352,7 +346,7 @@ def check(module: Module) -> list[Diag]:
     12. no point of a region reads what another may have written of a state; no later region reads its
         old value                                                                                        (E1428, E1427)
     """
-    found = [*check_model(module.model), *verify_region.check_program(module)]
+    found = [*check_model(module.model), *verify_program.check_program(module)]
     if any(d.is_error for d in found):
         return found
     for region in module.program.regions:

@@ -17,6 +17,7 @@ def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
     return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
 
 
+@functools.lru_cache(maxsize=4096)
 def reads_apart(region: Region) -> bool:
     """Whether neighbours along what the region folds are apart in memory, and those along its own last axis side by
     side: the columns of a matrix, of which neighbouring threads take neighbouring ones. What is the same in all columns
@@ -25,12 +26,13 @@ def reads_apart(region: Region) -> bool:
     if not folds or not region.iters:
         return False
     axis = region.iters[-1].name
-    reads = (n for body in bodies_of(region) for n in walk(body) if isinstance(n, Read))
+    reads = (n for n in nodes_of(region) if isinstance(n, Read))
     last = [nearest(n.index) for n in reads if any(axis in e.names() for e in n.index)]
     folded = {a.name for fold in folds for a in fold.axes}
     return not any(folded & names for names in last) and any(axis in names for names in last)
 
 
+@functools.lru_cache(maxsize=4096)
 def walks_apart(region: Region) -> bool:
     """Whether threads that each fold a row of their own would read what is far apart: a read runs along a row, and
     not along what neighbouring threads are neighbours in."""
@@ -54,6 +56,12 @@ def bodies_of(region: Region) -> Iterator[Body]:
     """The expression of every value, then of every write."""
     yield from (let.expr for let in region.lets)
     yield from (item.expr for item in region.yields)
+
+
+@functools.lru_cache(maxsize=4096)
+def nodes_of(region: Region) -> tuple[Body, ...]:
+    """Every expression of the region, those inside of others too, each from the outside in."""
+    return tuple(node for body in bodies_of(region) for node in walk(body))
 
 
 def axes_of(body: Body) -> set[str]:
@@ -85,9 +93,10 @@ def sizes_of(model: object) -> dict[str, int]:
     return Known(dict(model.shape_sets[0].sizes) if model.shape_sets else {})
 
 
-def folds_of(region: Region) -> list[Reduce]:
+@functools.lru_cache(maxsize=4096)
+def folds_of(region: Region) -> tuple[Reduce, ...]:
     """Every fold of the region, as its bodies have them."""
-    return [node for body in bodies_of(region) for node in walk(body) if isinstance(node, Reduce)]
+    return tuple(node for node in nodes_of(region) if isinstance(node, Reduce))
 
 
 def folds_own_iters(region: Region) -> bool:
@@ -105,6 +114,7 @@ def is_product_of_sides(fold: Reduce, iters: tuple[Axis, ...]) -> bool:
     return is_summed and all(any(a.name in used[s] and a.name not in used[1 - s] for a in iters) for s in (0, 1))
 
 
+@functools.lru_cache(maxsize=4096)
 def scans_of(region: Region) -> tuple[Scan, ...]:
     """Every scan of the region, an inner one before the one around it."""
     return tuple(node for body in bodies_of(region) for node in reversed(tuple(walk(body))) if isinstance(node, Scan))

@@ -142,7 +142,7 @@ def show_number(value: float | int | bool, dtype: DType | None = None) -> str:
     return text if any(c in text for c in ".en") else text + ".0"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class TensorType:
     """dtype and shape of a value: `fp16[M, K]`."""
 

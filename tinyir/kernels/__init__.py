@@ -6,11 +6,15 @@ them share. No family imports another."""
 
 from __future__ import annotations
 
+import functools
+
+from ..ir.alike import Alike
 from ..ir.plan.fields import Plan
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused
 from ..kit.phrase import Listing, Phrase
+from ..kit.work import count
 from . import (
     columns,
     direct,
@@ -83,9 +87,15 @@ def families_for(kernel: Kernel) -> tuple[Family, ...]:
 
 def can_hold(regions: tuple[Region, ...]) -> bool:
     """Whether a family other than the one that holds everything can compute the regions in one kernel."""
-    if len(regions) > 1:
-        return any(not isinstance(family.match(regions), str) for family in FAMILIES if family.match is not None)
-    return any(families_for(kernel) for kernel in kernels_of(regions[0]))
+    return _can_hold(Alike.of(*regions))
+
+
+@functools.lru_cache(maxsize=4096)
+def _can_hold(alike: Alike) -> bool:
+    count("regions matched")
+    if len(alike.regions) > 1:
+        return any(not isinstance(family.match(alike.regions), str) for family in FAMILIES if family.match is not None)
+    return any(families_for(kernel) for kernel in kernels_of(alike.regions[0]))
 
 
 def why_not_held(first: Region, second: Region) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import functools
 from typing import ClassVar, Union
 
+from ..ir.alike import Alike
 from ..ir.body import (
     Axis,
     Binary,
@@ -160,6 +161,11 @@ LONG_FOLD = 128  # from this many elements on, a block folds faster than a threa
 def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Kernel, ...]:
     """Every kind but `plain` that can compute the region, the best first; empty when none can (`why_none` says why).
     `sizes` are the symbols' values of a shape set, which decide between kinds that are all correct."""
+    return _kernels_of(region, tuple((sizes or {}).items()))
+
+
+@functools.lru_cache(maxsize=8192)
+def _kernels_of(region: Region, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, ...]:
     if why_none(region):
         return ()
     if scans_of(region):
@@ -167,11 +173,22 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
         return () if prefix is None else (prefix,)
     contraction, row = _contraction_of(region), _row_of(region)
     found: list[Kernel] = [contraction] if contraction is not None and contraction.is_alone else []
-    if row is not None and (folds_own_iters(region) or extent_of(row.row).evaluate(Known(sizes or {})) >= LONG_FOLD):
+    if row is not None and (folds_own_iters(region) or extent_of(row.row).evaluate(Known(sizes)) >= LONG_FOLD):
         found.append(row)
     if not folds_own_iters(region):
         found.insert(len(found) - (row in found and reads_apart(region)), Map(region.iters))
     return tuple(found)
+
+
+def is_contraction(region: Region, sizes: dict[str, int]) -> bool:
+    """Whether the best kind of a region is a contraction; found once for all that are alike."""
+    return _is_contraction(Alike.of(region), tuple(sizes.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_contraction(alike: Alike, sizes: tuple[tuple[str, int], ...]) -> bool:
+    kernels = kernels_of(alike.regions[0], dict(sizes))
+    return bool(kernels) and isinstance(kernels[0], Contraction)
 
 
 def kernel_of(region: Region, family: str) -> Kernel | None:

@@ -69,12 +69,12 @@ def _path() -> Path:
 
 
 def _key(text: str) -> str:
-    return sha256(f"{_code()}\n{text}".encode()).hexdigest()
+    return sha256(f"{code()}\n{text}".encode()).hexdigest()
 
 
 @functools.cache
-def _code() -> str:
-    """The code, by the sizes and times of its files."""
+def code() -> str:
+    """The code of this package, by the sizes and times of its files."""
     root = Path(__file__).resolve().parent.parent
     found = sha256()
     for folder in (root, root.parent / "grammars"):

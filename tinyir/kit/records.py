@@ -21,6 +21,7 @@ class _Missing:
 
 
 MISSING: Any = _Missing()
+_KEPT = "_kept_hash"
 
 
 class FrozenError(AttributeError):
@@ -70,15 +71,29 @@ def dataclass(cls: type[T], /) -> type[T]:
 
 
 @overload
-def dataclass(*, frozen: bool = False, slots: bool = False, eq: bool = True) -> Callable[[type[T]], type[T]]:
+def dataclass(
+    *, frozen: bool = False, slots: bool = False, eq: bool = True, keeps_hash: bool = False
+) -> Callable[[type[T]], type[T]]:
     """What makes such a class."""
 
 
 @dataclass_transform(field_specifiers=(field,))
-def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True) -> Any:
+def dataclass(
+    cls: Any = None,
+    /,
+    *,
+    frozen: bool = False,
+    slots: bool = False,
+    eq: bool = True,
+    keeps_hash: bool = False,
+) -> Any:
     """The class with `__init__`, `__repr__`, `__eq__` and, if frozen, `__hash__` over its annotated fields, but for
-    those that it has of its own. Raises TypeError where a field without a default follows one with."""
-    return _made(cls, frozen, slots, eq) if cls is not None else lambda cls: _made(cls, frozen, slots, eq)
+    those that it has of its own. `keeps_hash` (of a frozen class with slots): the hash is kept in the object from the
+    first time, which pays where objects are large and are asked for in many tables. Raises TypeError where a field
+    without a default follows one with."""
+    if cls is not None:
+        return _made(cls, frozen, slots, eq, keeps_hash)
+    return lambda cls: _made(cls, frozen, slots, eq, keeps_hash)
 
 
 def fields(thing: Any) -> tuple[Field, ...]:
@@ -110,7 +125,7 @@ def replace(thing: T, /, **changes: Any) -> T:
     return made
 
 
-def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
+def _made(cls: Any, frozen: bool, slots: bool, eq: bool, keeps_hash: bool) -> Any:
     found: dict[str, Field] = {}
     for base in reversed(cls.__mro__[1:]):
         for f in base.__dict__.get("__record_fields__", ()):
@@ -126,7 +141,7 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
         own.append(f)
     every = tuple(found.values())
     if slots:
-        cls = _with_slots(cls, own)
+        cls = _with_slots(cls, own, (_KEPT,) if keeps_hash else ())
     else:
         for f in own:
             if f.default is not MISSING:
@@ -152,12 +167,12 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool) -> Any:
     return cls
 
 
-def _with_slots(cls: Any, own: Iterable[Field]) -> Any:
-    """The class anew, with its own fields as slots."""
+def _with_slots(cls: Any, own: Iterable[Field], others: tuple[str, ...]) -> Any:
+    """The class anew, with its own fields as slots, and others."""
     names = tuple(f.name for f in own)
     kept = {k: v for k, v in cls.__dict__.items() if k not in names and k not in ("__dict__", "__weakref__")}
     taken = {n for base in cls.__mro__[1:] for n in base.__dict__.get("__slots__", ())}
-    kept["__slots__"] = tuple(n for n in names if n not in taken)
+    kept["__slots__"] = (*(n for n in names if n not in taken), *others)
     made = type(cls)(cls.__name__, cls.__bases__, kept)
     made.__qualname__ = cls.__qualname__
     return made
@@ -244,6 +259,23 @@ def _compare(cls: Any, names: tuple[str, ...], frozen: bool, given: Any) -> None
         cls.__eq__ = __eq__
     if given.get("__hash__") is None:
         cls.__hash__ = (__hash_of_one__ if len(names) == 1 else __hash__) if frozen else None
+        if _KEPT in given:
+            cls.__hash__ = _keeping(cls.__hash__, given[_KEPT])
+
+
+def _keeping(counted: Callable[[Any], int], slot: Any) -> Callable[[Any], int]:
+    """A hash that is counted once for each object."""
+    get, put = slot.__get__, slot.__set__
+
+    def __hash__(self: Any) -> int:
+        try:
+            return get(self)
+        except AttributeError:
+            found = counted(self)
+            put(self, found)
+            return found
+
+    return __hash__
 
 
 def _refuse_to_set(self: Any, name: str, value: Any) -> None:

@@ -8,7 +8,8 @@ import contextlib
 import functools
 import math
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,29 @@ def find_gpu() -> tuple[str, tuple[int, int]] | None:
     driver = driver_module()
     first = driver.Device(0)
     return first.name(), first.compute_capability()
+
+
+def target_of(capability: tuple[int, int]) -> str:
+    """What to compile for: `sm_90a` on Hopper, whose own instructions only that target has."""
+    return "sm_90a" if capability == (9, 0) else f"sm_{capability[0]}{capability[1]}"
+
+
+@contextlib.contextmanager
+def compiled_beside(text: str, entries: Iterable[str], jobs: int | None) -> Iterator[None]:
+    """While inside, these kernels of a text are compiled for the first GPU, `jobs` at a time, into the cache. What the
+    compiler refuses is told by who loads them."""
+    found = find_gpu()
+    if found is None:
+        yield
+        return
+
+    def compiled() -> None:
+        with contextlib.suppress(Refused):
+            cubins_of(text, target_of(found[1]), entries, jobs=jobs)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(compiled)
+        yield
 
 
 class CudaCode:
@@ -169,8 +193,8 @@ class CudaDevice:
 
     @property
     def arch(self) -> str:
-        """What to compile for: `sm_90a` on Hopper, whose own instructions only that target has."""
-        return "sm_90a" if self.capability == (9, 0) else f"sm_{self.capability[0]}{self.capability[1]}"
+        """What to compile for."""
+        return target_of(self.capability)
 
     def takes(self, arch: str) -> bool:
         """Code for a generation runs on it and, compiled anew, on later ones."""

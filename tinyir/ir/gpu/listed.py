@@ -21,9 +21,12 @@ class TooMany(Exception):
     """More points than a list has room for."""
 
 
-def elements_of(point: Point, index: Iterable[Expr], shape: Sequence[int], clip: Sequence[int] = ()) -> Any:
+def elements_of(
+    point: Point, index: Iterable[Expr], shape: Sequence[int], clip: Sequence[int] = (), most: int | None = None
+) -> Any:
     """The numbers, in a tensor of such a shape, of the elements at `index` over all points, as an array: as often as
-    points are there. Elements outside of `clip` are left out. Raises TooMany."""
+    points are there. Elements outside of `clip` are left out. Raises TooMany for more than `most` points (default:
+    MOST_POINTS)."""
     import numpy as np
 
     fixed = _fixed(point)
@@ -31,7 +34,7 @@ def elements_of(point: Point, index: Iterable[Expr], shape: Sequence[int], clip:
     count = 1
     for held in point.holds:
         if isinstance(held.says, Ranged):
-            columns, count = _with_dim(held.says, columns, count, fixed)
+            columns, count = _with_dim(held.says, columns, count, fixed, MOST_POINTS if most is None else most)
         elif isinstance(held.says, Guarded):
             columns, count = _kept(_holds(held.says, columns, count), columns)
     at = [np.broadcast_to(np.asarray(e.evaluate(columns), np.int64), (count,)) for e in map(point.expr, index)]
@@ -82,7 +85,9 @@ def _fixed(point: Point) -> dict[str, int]:
     return found
 
 
-def _with_dim(ranged: Ranged, columns: dict[str, Any], count: int, fixed: dict[str, int]) -> tuple[dict[str, Any], int]:
+def _with_dim(
+    ranged: Ranged, columns: dict[str, Any], count: int, fixed: dict[str, int], most: int
+) -> tuple[dict[str, Any], int]:
     import numpy as np
 
     first, last = (np.asarray(e.evaluate(columns), np.int64) for e in (ranged.first, ranged.last))
@@ -95,7 +100,7 @@ def _with_dim(ranged: Ranged, columns: dict[str, Any], count: int, fixed: dict[s
     first, last = np.broadcast_to(first, (count,)), np.broadcast_to(last, (count,))
     turns = np.maximum(0, (last - first + step - 1) // step)
     total = int(turns.sum())
-    if total > MOST_POINTS:
+    if total > most:
         raise TooMany
     count_work("points listed", total)
     parents = np.repeat(np.arange(count), turns)

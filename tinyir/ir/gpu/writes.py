@@ -54,6 +54,7 @@ MANNERS = (
     (1, 16),
 )  # (multiplied by, divided by): for kernels that assume multiples, or few
 HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
+FEW_POINTS = 1 << 18  # of each store to a tensor, and its elements: a list of them takes a few milliseconds
 FEW_STEPS = 30_000  # of isl, for one tensor: a second at most, some hundredths mostly
 MOST_STEPS = 60_000  # where the elements are too many for a list; a step takes the longer the more there were
 TWICE, BOTH = Phrase("has an element that this writes twice"), Phrase("has an element that two stores write")
@@ -142,16 +143,17 @@ class _Judging:
     yields: list[Any]
 
     def faults(self, maps: list[Any], wanted: Any) -> Iterator[Diag]:
-        """What isl says of the stores, each with its map; where it takes too many steps, what a list of all elements
-        says; where they are too many, what isl says in more steps. `wanted` are the elements that the stores must
-        write; None: what the yields say."""
-        for most, is_listed in ((FEW_STEPS, True), (MOST_STEPS, False)):
+        """What a list of all elements says where they are few, else what isl says of the stores, each with its map;
+        where it takes too many steps, a list again; where that is too long, isl in more steps. `wanted` are the
+        elements that the stores must write; None: what the yields say."""
+        for by, most in ((self._by_list, FEW_POINTS), (None, FEW_STEPS), (self._by_list, None), (None, MOST_STEPS)):
             found: list[Diag] | None = None
-            with within_steps(most):
-                found = list(self._by_isl(maps, wanted))
-            if found is None and is_listed:
+            if by is not None:
                 with contextlib.suppress(TooMany):
-                    found = list(self._by_list())
+                    found = list(by(most))
+            else:
+                with within_steps(most):
+                    found = list(self._by_isl(maps, wanted))
             if found is not None:
                 yield from found
                 return
@@ -180,12 +182,14 @@ class _Judging:
             at = left.sample_point().to_str().strip("{ }")
             yield self._fault(_left(at), writes[-1].statement)
 
-    def _by_list(self) -> Iterator[Diag]:
-        """Raises TooMany."""
+    def _by_list(self, most: int | None) -> Iterator[Diag]:
+        """Of `most` elements, and points of each store, at most. Raises TooMany."""
         shape = [e.evaluate(self.sizes) for e in self.tensor.type.shape]
-        lists = [elements_of(w.point, w.index, shape, w.clip) for w in self.writes]
+        if most is not None and math.prod(shape) > most:
+            raise TooMany
+        lists = [elements_of(w.point, w.index, shape, w.clip, most) for w in self.writes]
         wanted = [
-            elements_of(point, index, shape, shape)
+            elements_of(point, index, shape, shape, most)
             for point, index in (() if self._is_all_wanted() else _yielded(self.sizes, self.yields))
         ]
         wrong = judged(lists, functools.reduce(_joined, wanted) if wanted else None, shape)

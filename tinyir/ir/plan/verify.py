@@ -33,15 +33,16 @@ def check_coverage(module: Any) -> Iterator[Diag]:
         if missing := [n for n in together if n not in plan.regions]:
             facts = {"regions": ", ".join(together), "planned": ", ".join(plan.regions), "missing": ", ".join(missing)}
             yield fault_of(plan, "E1425", "plan", **facts)
+    makers: dict[str, list[Any]] = {}
+    for region in program.regions:
+        for tensor in region.outputs:
+            makers.setdefault(tensor.name, []).append(region)
     for region in program.regions:
         own = plans.get(region.name, [])
         if not own:
             yield Diag("E1504", region.name, {"region": region.name, "count": 0}, region.span)
         for tensor in region.inputs:
-            maker = next(
-                (r for r in program.regions if r.name != region.name and any(o.name == tensor.name for o in r.outputs)),
-                None,
-            )
+            maker = next((r for r in makers.get(tensor.name, ()) if r.name != region.name), None)
             if maker and own and tensor.attr("materialize") == "deferred" and maker.name not in own[0].regions:
                 yield fault_of(own[0], "E1521", "plan", buffer=tensor.name, maker=maker.name, user=region.name)
 

@@ -21,11 +21,14 @@ several contractions share one kernel is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
 from ...analysis.regions import analyse
+from ...analysis.work import bytes_of
 from ...ir import rules
+from ...ir.alike import Alike
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.meet import meet
@@ -39,7 +42,7 @@ from ...kit.records import dataclass, replace
 from ..candidate import holds_everywhere
 from ..parts.boxes import View, view_of
 from ..parts.windows import operand_views, windowed
-from ..problem import Contraction, kernel_of, kernels_of
+from ..problem import Contraction, is_contraction, kernel_of, kernels_of
 from .channels_innermost import Side, channels_innermost
 from .lay_out_rows import lay_out_rows
 from .parts import free_name
@@ -62,15 +65,28 @@ class Materialized:
 
 
 def materialize_prologues(
-    module: Module, time_of: TimeOf, has_engine: bool = False
+    module: Module,
+    time_of: TimeOf,
+    has_engine: bool = False,
+    least_of: TimeOf = lambda module, region: 0.0,
+    wanted: Container[str] | None = None,
 ) -> tuple[Module, tuple[Materialized, ...]]:
     """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel),
-    and what was done. `has_engine`: the card has a copy engine, which fetches windows."""
+    and what was done. `has_engine`: the card has a copy engine, which fetches windows. `least_of` is what a kernel
+    takes at the least, which costs nothing to ask for. `wanted` are the regions to look at (default: all)."""
     regions: list[Region] = []
     done: list[Materialized] = []
     made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
+    constants = {t.name for t in module.model.inputs if is_constant(t)}
+    whole: set[Hashable] = set()  # what is alike is asked once, but for copies that there are
     for one in module.program.regions:
-        found = _cheapest(module, one, made, time_of, has_engine)
+        if wanted is not None and one.name not in wanted:
+            regions.append(one)
+            continue
+        likeness = Alike.of(one), tuple(t.name in constants for t in one.inputs), bool(one.must_fuse)
+        is_new = likeness not in whole or any(t in other.inputs for other in made for t in one.inputs)
+        found = _cheapest(module, one, made, time_of, least_of, has_engine) if is_new else None
+        whole |= {likeness} if found is None else set()
         regions += (one,) if found is None else found.parts
         done += () if found is None else (found,)
     buffers = (*module.program.buffers, *made.values())
@@ -79,17 +95,61 @@ def materialize_prologues(
     )
 
 
+def least_times(
+    module: Module, wanted: Container[str], time_of: TimeOf, least_of: TimeOf, has_engine: bool = False
+) -> Iterator[Mapping[str, float]]:
+    """Microseconds below which the kernels of the wanted regions are not, their prologues apart or not, by name; nearer
+    and nearer. Regions that read a tensor share the copies that are made of it, for all that is known. At first no plan
+    of a contraction is asked for before which copies could be made; then those of one contraction more each time, the
+    longest first."""
+    regions = [one for one in module.program.regions if one.name in wanted]
+    left = [one for one in regions if _may_be_apart(module, one)]
+    users = Counter(t.name for one in module.program.regions for t in one.inputs)
+    ways = {one.name: _ways(module, one, {}, has_engine) for one in left}
+
+    def least(one: Region, of_last: TimeOf) -> float:
+        share = max(users[t.name] for t in one.inputs)
+        apart = (
+            sum(time_of(module, part) for part in parts[:-1]) / share + of_last(module, parts[-1])
+            for parts in ways[one.name]
+        )
+        return min([(time_of if ways[one.name] else of_last)(module, one), *apart])
+
+    found = {one.name: 0.0 if one in left else time_of(module, one) for one in regions}
+    found |= {one.name: least(one, least_of) for one in left}
+    yield found
+    for one in sorted(left, key=lambda one: -found[one.name]):
+        found[one.name] = least(one, time_of)
+        yield found
+
+
+def _may_be_apart(module: Module, one: Region) -> bool:
+    """Whether a region is a contraction that need not be one kernel."""
+    return (
+        not one.must_fuse
+        and is_contraction(one, sizes_of(module.model))
+        and not any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs)
+    )
+
+
 def _cheapest(
-    module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf, has_engine: bool
+    module: Module, one: Region, made: dict[Region, Tensor], time_of: TimeOf, least_of: TimeOf, has_engine: bool
 ) -> Materialized | None:
     """The region in its cheapest form; None where that is the one that it has, or where it must be one kernel."""
-    kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
-    if (
-        one.must_fuse
-        or not isinstance(kernel, Contraction)
-        or any(t.attr("materialize") == "deferred" for t in one.inputs + one.outputs)
-    ):
+    ways = _ways(module, one, made, has_engine) if _may_be_apart(module, one) else []
+    found = _least(module, ways, time_of(module, one), time_of, least_of) if ways else None
+    if found is None:
         return None
+    number, fused, apart = found
+    best = Materialized(one, ways[number], fused, apart)
+    made |= {_nameless(part): part.outputs[0] for part in best.parts[:-1]}
+    return best
+
+
+def _ways(module: Module, one: Region, made: dict[Region, Tensor], has_engine: bool) -> list[tuple[Region, ...]]:
+    """The forms of a contraction with something of it apart: the kernels that are not there yet, then itself."""
+    kernel = kernels_of(one, sizes_of(module.model))[0]
+    assert isinstance(kernel, Contraction)
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers, *made.values())} | {
         r.name for r in module.program.regions
     }
@@ -114,23 +174,29 @@ def _cheapest(
     if rows is not None and all(_is_proven(module, side, free) for side in rows.sides):
         sides_ = tuple(replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in rows.sides)
         ways.append(rows.ordered(_apart(one, sides_, made)))
-    ways = [parts for parts in ways if not any(d.is_error for d in check_proofs(module, parts[-1]))]
-    if not ways:
-        return None
-    fused = time_of(module, one)
-    best = None
-    for parts in ways:
-        limit, apart = fused if best is None else best.apart, 0.0
-        for part in parts:  # the first ones may take as long already
-            apart += time_of(module, part)
-            if apart >= limit:
-                break
-        else:
-            best = Materialized(one, parts, fused, apart)
-    if best is None:
-        return None
-    made |= {_nameless(part): part.outputs[0] for part in best.parts[:-1]}
-    return best
+    return ways
+
+
+def _least(
+    module: Module, ways: Sequence[tuple[Region, ...]], fused: float, time_of: TimeOf, least_of: TimeOf
+) -> tuple[int, float, float] | None:
+    """The number of the way that takes the least, the first of equals, with the time of the region as it is and its
+    own; None where none takes less. The kernels before the contraction are asked for first: those of one way alone may
+    take longer than another way, whose contraction they save the asking for."""
+    sizes = sizes_of(module.model)
+    before = [sum(time_of(module, part) for part in parts[:-1]) for parts in ways]
+    moved = [bytes_of(parts[-1]).evaluate(sizes) for parts in ways]
+    best, limit = None, fused
+    for number in sorted(range(len(ways)), key=lambda at: (before[at], moved[at])):
+        is_first = best is not None and number < best
+        if before[number] + least_of(module, ways[number][-1]) > limit:
+            continue
+        if any(d.is_error for d in check_proofs(module, ways[number][-1])):
+            continue
+        apart = before[number] + time_of(module, ways[number][-1])
+        if apart < limit or apart == limit and is_first:
+            best, limit = number, apart
+    return None if best is None else (best, fused, limit)
 
 
 def _is_fetched(module: Module, parts: tuple[Region, ...]) -> bool:
@@ -351,4 +417,4 @@ def _nameless(region: Region) -> Region:
     return replace(region, name="", outputs=(replace(output, name=""),), yields=(replace(item, output=""),))
 
 
-__all__ = ["Materialized", "materialize_prologues"]
+__all__ = ["Materialized", "least_times", "materialize_prologues"]

@@ -15,9 +15,11 @@ turned: a kernel that reads an input or writes an output has it as the caller do
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import functools
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from ...analysis.regions import analyse
+from ...ir.alike import Alike, form_of
 from ...ir.body import (
     Binary,
     Body,
@@ -44,7 +46,8 @@ from ..problem import Contraction, kernels_of
 from .channels_innermost import channels_of
 
 Orders = Mapping[str, tuple[int, ...]]
-TimesOf = Callable[[Module], Mapping[str, float]]
+TimesOf = Callable[[Module, Container[str]], Mapping[str, float]]
+LeastOf = Callable[[Module, Container[str]], Iterable[Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +60,31 @@ class Turned:
     after: float
 
 
-def turn_buffers(module: Module, times_of: TimesOf) -> tuple[Module, tuple[Turned, ...]]:
-    """The module with the buffers turned for which that is faster by `times_of` (microseconds of the kernels of each
-    region of a module, by its name), and what was done."""
+def turn_buffers(
+    module: Module, times_of: TimesOf, least_of: LeastOf | None = None
+) -> tuple[Module, tuple[Turned, ...]]:
+    """The module with the buffers turned for which that is faster by `times_of` (microseconds of the kernels of each of
+    some regions of a module, by its name), and what was done. `least_of` gives times below which those are not, nearer
+    and nearer; where these show that it is faster, they are `before` of what was done."""
     groups = _together(module, _innermost(module))
-    if not groups:
-        return module, ()
     orders = {name: order for group in groups for name, order in group.items()}
-    before, after = times_of(module), times_of(with_orders(module, orders))
-    done: list[Turned] = []
+    other, done = with_orders(module, orders), []
     for group in groups:
-        touching = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
-        found = Turned(group, sum(before[n] for n in touching), sum(after[n] for n in touching))
-        done += [found] if found.after < found.before else []
-    taken = {name: order for one in done for name, order in one.orders.items()}
-    return with_orders(module, taken) if taken else module, tuple(done)
+        names = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
+        after = _sum(times_of(other, names), names)
+        for least in least_of(module, names) if least_of is not None else ():
+            before = _sum(least, names)
+            if after < before:
+                break
+        else:
+            before = _sum(times_of(module, names), names)
+        done += [Turned(group, before, after)] if after < before else []
+    turned = {name: order for one in done for name, order in one.orders.items()}
+    return with_orders(module, turned) if turned else module, tuple(done)
+
+
+def _sum(times: Mapping[str, float], names: Iterable[str]) -> float:
+    return sum(times[name] for name in names)
 
 
 def with_orders(module: Module, orders: Orders) -> Module:
@@ -88,26 +101,50 @@ def with_orders(module: Module, orders: Orders) -> Module:
 def _innermost(module: Module) -> dict[str, int]:
     """The dim that is to be innermost, of each buffer for which there is one."""
     free, sizes = _turnable(module), sizes_of(module.model)
-    kernels = [next(iter(kernels_of(region, sizes)), None) for region in module.program.regions]
-    pairs = zip(module.program.regions, kernels)
-    factors = [(one, k, side) for one, k in pairs if isinstance(k, Contraction) for side in (0, 1)]
+    asked = [
+        (form_of(region).tensors[tensor], dim_of, dim)
+        for region in module.program.regions
+        for tensor, dim_of, dim in _asked_by(Alike.of(region), tuple(sizes.items()))
+    ]
     found: dict[str, int] = {}
-    for dim_of in (channels_of, _summed):
-        for one, kernel, side in factors if found or dim_of is channels_of else ():
-            name = (kernel.lhs, kernel.rhs)[side].tensor
-            if name in free and (dim := dim_of(one, kernel, side)) is not None:
+    for way in (channels_of, _summed):
+        for name, dim_of, dim in asked if found or way is channels_of else ():
+            if dim_of is way and name in free:
                 found.setdefault(name, dim)
-    regions = [_Touched.of(r) for r in module.program.regions]
+    touching: dict[str, list[_Touched]] = {}
+    for region in module.program.regions if found else ():
+        touched = _Touched.of(region)
+        for name in dict.fromkeys(name for name, _ in touched.places):
+            touching.setdefault(name, []).append(touched)
     waiting = [*found]
     while waiting:
         name = waiting.pop()
-        for touched in regions:
+        for touched in touching[name]:
             for axis in touched.axes_of(name, found[name]):
                 for other, dim in touched.along(axis, free[name]):
                     if other in free and other not in found and free[other] == free[name]:
                         found[other] = dim
                         waiting.append(other)
     return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked_by(
+    alike: Alike, sizes: tuple[tuple[str, int], ...]
+) -> tuple[tuple[int, Callable[[Region, Contraction, int], int | None], int], ...]:
+    """The dims of its factors that a region asks to be innermost: the number of the tensor in its form, why, the
+    dim."""
+    (region,) = alike.regions
+    kernel = next(iter(kernels_of(region, dict(sizes))), None)
+    if not isinstance(kernel, Contraction):
+        return ()
+    tensors = form_of(region).tensors
+    return tuple(
+        (tensors.index((kernel.lhs, kernel.rhs)[side].tensor), dim_of, dim)
+        for dim_of in (channels_of, _summed)
+        for side in (0, 1)
+        if (dim := dim_of(region, kernel, side)) is not None
+    )
 
 
 def _summed(_: Region, kernel: Contraction, side: int) -> int | None:

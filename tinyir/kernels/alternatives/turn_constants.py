@@ -20,7 +20,7 @@ from ...ir.region import Module, Region, Tensor, Yield
 from ...ir.traits import bodies_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
-from ..problem import Contraction, kernels_of
+from ..problem import is_contraction
 from .parts import free_name
 
 TimeOf = Callable[[Module, Region], float]
@@ -42,11 +42,12 @@ def turn_constants(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Turne
     constants = {t.name for t in module.model.inputs if is_constant(t)}
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
     names |= {r.name for r in module.program.regions} | set(module.model.symbols())
+    sizes = sizes_of(module.model)
     regions: list[Region] = []
     done: list[Turned] = []
     for one in module.program.regions:
-        kernel = next(iter(kernels_of(one, sizes_of(module.model))), None)
-        orders = {} if one.must_fuse or isinstance(kernel, Contraction) else dict(_orders(one, constants))
+        is_left = one.must_fuse or is_contraction(one, sizes)
+        orders = {} if is_left else dict(_orders(one, constants))
         parts = _parts(one, orders, names) if orders else (one,)
         found = Turned(one, parts, time_of(module, one), time_of(module, parts[-1])) if orders else None
         if found is None or found.after >= found.before:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
+from ...ir.alike import Alike, form_of
+from ...ir.model import Tensor as Declared
 from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
+from ...ir.plan.fields import Plan
+from ...ir.plan.rename import renamed
 from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
+from ...ir.region import Module, Region
 from ...ir.runs import sharing
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.held import once
 from ...kit.phrase import Phrase
 from ...kit.records import replace
+from ...kit.work import count
 from ...target.arch import ARCHS
 from .. import family_of, resources
 from ..attention import Streaming
@@ -60,22 +66,44 @@ def check(module: Any) -> list[Diag]:
     17. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
       E1583, E1584)
     """
-    program = module.program.program
+    known = {r.name: r for r in reversed(module.program.program.regions)}
+    declared = {t.name: replace(t, name="") for t in (*module.program.model.inputs, *module.program.model.outputs)}
+    faultless: set[Hashable] = set()  # plans that are the same but for names are checked once
     diags: list[Diag] = []
     for plan in module.plans:
-        found = list(check_words(plan))
-        diags += found
-        regions = tuple(r for r in map(program.region, plan.regions) if r is not None)
-        if found or any(words_of_language(plan)) or len(regions) != len(plan.regions):
-            continue
-        family = family_of(plan)
-        try:
-            problem = problem_of(family, plan, regions, module.program)
-        except Refused as fault:
-            diags += fault.diags
-            continue
-        diags += _faults_of(Case(plan, family, problem))
+        regions = tuple(known[name] for name in plan.regions if name in known)
+        likeness = _likeness(plan, regions, declared)
+        if likeness is None or likeness not in faultless:
+            found = _all_faults_of(plan, regions, module.program)
+            faultless |= {likeness} if not found and likeness is not None else set()
+            diags += found
     return diags
+
+
+def _all_faults_of(plan: Plan, regions: tuple[Region, ...], module: Module) -> list[Diag]:
+    """The faults of a plan of these regions."""
+    count("plans checked")
+    found = list(check_words(plan))
+    if found or any(words_of_language(plan)) or len(regions) != len(plan.regions):
+        return found
+    family = family_of(plan)
+    try:
+        problem = problem_of(family, plan, regions, module)
+    except Refused as fault:
+        return list(fault.diags)
+    return _faults_of(Case(plan, family, problem))
+
+
+def _likeness(plan: Plan, regions: tuple[Region, ...], declared: Mapping[str, Declared]) -> Hashable:
+    """What plans of one region have in common that are the same but for names: the region's form, what is declared of
+    its tensors, and the plan with numbers for names. None for a plan of several, which must be neighbours, and of a
+    region that shares its kernel, for which names decide."""
+    if len(regions) != 1 or len(plan.regions) != 1 or regions[0].must_fuse:
+        return None
+    alike, form = Alike.of(*regions), form_of(*regions)
+    tensors, values = ({name: at for at, name in enumerate(names)} for names in form.names)
+    bare = replace(renamed(plan, (), tensors, values), estimate=None)  # type: ignore[arg-type]
+    return alike, regions[0].analysis, tuple(map(declared.get, form.tensors)), bare
 
 
 def _faults_of(case: Case) -> list[Diag]:

@@ -41,6 +41,7 @@ class Hopper(Matrices):
         self.maps: dict[str, nodes.TensorMap] = {}
         self.used_maps: set[str] = set()
         self.cursors: dict[str, nodes.Cursor] = {}
+        self.fields: dict[str, set[str]] | None = None  # of cursors, that the kernel reads
         self.before: Any = None  # the statement before the current one, in its block
         self.is_one_thread = False  # a guard has picked one thread of a warpgroup
         self.first_warpgroup = 0  # of the role
@@ -118,10 +119,15 @@ class Hopper(Matrices):
             self.say(f"int {previous} = {(s.at - 1) % s.ring};")
 
     def _fields_used(self: Any, cursor: str) -> set[str]:
-        inside = list(statements(self.kernel.body))
-        names = {n for s in inside for e in exprs_in(s) for n in e.names()}
-        drained = {"phase"} if any(isinstance(s, nodes.Drain) and s.cursor == cursor for s in inside) else set()
-        return drained | {n.removeprefix(f"{cursor}.") for n in names if n.startswith(f"{cursor}.")}
+        if self.fields is None:
+            self.fields = {}
+            for s in statements(self.kernel.body):
+                if isinstance(s, nodes.Drain):
+                    self.fields.setdefault(s.cursor, set()).add("phase")
+                for name in (n for e in exprs_in(s) for n in e.vocabulary):
+                    before, _, field = name.rpartition(".")
+                    self.fields.setdefault(before, set()).add(field)
+        return self.fields.get(cursor, set())
 
     def _advance(self: Any, s: nodes.Advance) -> None:
         cursor = self.cursors[s.cursor]

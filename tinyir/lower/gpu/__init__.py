@@ -22,7 +22,7 @@ from ...ir.alike import Form
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Launch, Statement
 from ...ir.gpu.walk import names_in
-from ...ir.once import is_made_once
+from ...ir.once import Once
 from ...ir.region import Tensor
 from ...kernels.family import Before
 from ...kernels.launch import before, launch, likeness
@@ -64,18 +64,20 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     buffers: dict[str, Tensor] = {}
     first: dict[Hashable, _Made] = {}  # by what plans have in common whose launches are the same but for names
     numbers: dict[tuple[str, ...], int] = {}
+    once = Once(module.program)
     for one in module.plans:
         number = numbers[one.regions] = numbers.get(one.regions, 0) + 1
         name = f"{one.name}.{number}" if number > 1 else one.name
         try:
             alike, form = likeness(module, one)
-            key = alike, _is_once(module, one)
+            is_once = all(r is not None and once.holds(r) for r in map(module.program.program.region, one.regions))
+            key = alike, is_once  # a kernel launched before the first run is none of those launched at each
             if key in first:
                 own = before(module, one) if first[key].before.kernels else Before()
                 launches += _launched_again(first[key], one, name, form, own)
             else:
                 with span("emit", name):
-                    first[key] = _made(module, one, name, form)
+                    first[key] = _made(module, one, name, form, is_once)
                 own = first[key].before
                 launches += first[key].kernels
             buffers |= {t.name: t for t in own.workspaces}
@@ -89,23 +91,17 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     return gpu.Module(module, guarded, workspaces), notes
 
 
-def _made(module: plan.Module, one: plan.Plan, name: str, form: Form) -> _Made:
-    """The kernels of a plan whose launch is called `name`."""
+def _made(module: plan.Module, one: plan.Plan, name: str, form: Form, is_once: bool) -> _Made:
+    """The kernels of a plan whose launch is called `name`; `is_once`: it is made before the first run alone."""
     main, front = launch(module, one)
     main = with_settled(replace(main, body=_assuming(one, main.body)), module.program.model)
     body = without_unused(main.body)
-    main = replace(main, name=name, body=body, is_once=_is_once(module, one))
+    main = replace(main, name=name, body=body, is_once=is_once)
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
     serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
     tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
     kernels = (*serving, main)
     return _Made(kernels, tuple(frozenset(names_in(k.body)) for k in kernels), tuple(tensors), form, front)
-
-
-def _is_once(module: plan.Module, one: plan.Plan) -> bool:
-    """Whether a plan's kernel is launched before the first run alone."""
-    regions = [module.program.program.region(name) for name in one.regions]
-    return all(r is not None and is_made_once(module.program, r) for r in regions)
 
 
 def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:

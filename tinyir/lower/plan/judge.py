@@ -18,7 +18,7 @@ from ...kernels.candidate import Candidate
 from ...kernels.cost import cost_of, costs_of
 from ...kernels.family import Family, Needs, Problem, Proposal
 from ...kernels.sheet import Sheet
-from ...kit.numbers import Number, at_row
+from ...kit.numbers import Number, at_row, pick
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ...target.arch import Arch
@@ -88,7 +88,7 @@ class Judged(Sequence[Candidate]):
         if not len(kept):
             return []
         times = [round(us, 6) for us in self._microseconds[kept].tolist()]
-        order = np.concatenate([group.order() for group in self._groups])[self._by_place][kept]
+        order = np.concatenate([group.order() for group in self._groups])[self._by_place[kept]]
         return kept[np.lexsort((*order.T[::-1], times))].tolist()
 
     def rejected(self) -> list[int]:
@@ -166,7 +166,7 @@ def _group(found: Sequence[Candidate]) -> Group:
         np.array([bool(c.rejected) for c in found]),
         np.array([c.cost.microseconds if c.cost else math.inf for c in found]),
         np.array([_assumed(c.plan) for c in found]),
-        lambda: np.concatenate([_order_of(c.plan, c.cost.occupancy if c.cost else 0, 1) for c in found]),
+        lambda: np.array([_decisive(c.plan, c.cost.occupancy if c.cost else 0) for c in found], np.int64),
         found.__getitem__,
     )
 
@@ -229,10 +229,19 @@ def _first(rules: Sequence[Stop], row: int) -> str:
 
 def _order_of(plan: Plan, occupancy: Number, count: int) -> np.ndarray:
     """What decides between plans that take the same time, by row: the first of two that differ there is the smaller."""
+    numbers = _decisive(plan, occupancy)
+    found = np.empty((count, len(numbers)), np.int64)
+    for at, number in enumerate(numbers):
+        found[:, at] = number
+    return found
+
+
+def _decisive(plan: Plan, occupancy: Number) -> tuple[Number, ...]:
+    """The numbers that decide, the first of them first."""
     shape = plan.cluster.shape if plan.cluster else ()
     is_alone = math.prod(shape) == 1  # of a row: one CTA is not a cluster
-    several = [np.where(is_alone, -1, size) for size in shape]
-    numbers = (
+    several = [pick(is_alone, -1, size) for size in shape]
+    return (
         0 if plan.consumers else -occupancy,  # whose clocks know one CTA on an SM
         -plan.widest,
         *(
@@ -244,7 +253,6 @@ def _order_of(plan: Plan, occupancy: Number, count: int) -> np.ndarray:
         plan.parts,
         len(plan.layout),
     )
-    return np.stack([np.broadcast_to(np.asarray(n, np.int64), (count,)) for n in numbers], axis=1)
 
 
 def _assumed(one: Plan) -> tuple[int, int]:

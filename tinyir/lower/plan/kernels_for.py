@@ -3,7 +3,6 @@ that share a launch."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import groupby
 
@@ -15,7 +14,7 @@ from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
-from ...kernels.alternatives.materialize_prologues import Materialized, materialize_prologues
+from ...kernels.alternatives.materialize_prologues import Materialized, least_times, materialize_prologues
 from ...kernels.alternatives.part_region import part_region
 from ...kernels.alternatives.parts import Names, Surroundings, with_parts
 from ...kernels.alternatives.read_pages import copies_of_pages, with_pages
@@ -49,24 +48,49 @@ def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module,
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = pages_read(in_parts(module, planner), planner)
     module, _ = columns_split(module, planner)
-    module, _ = in_orders(module, planner)
+    module, _ = in_orders(module, planner, is_told=False)
     module, _ = turn_constants(module, planner.us)
-    module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma)
+    module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
     return with_parts(module, sums_by(module, planner)), apart
 
 
-def in_orders(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Turned, ...]]:
-    """The module with buffers in the order of dims in which its kernels take least, and which were turned."""
-    return turn_buffers(module, functools.partial(_times_of, planner))
+def in_orders(
+    module: region.Module, planner: Planner, is_told: bool = True
+) -> tuple[region.Module, tuple[Turned, ...]]:
+    """The module with buffers in the order of dims in which its kernels take least, and which were turned; unless that
+    `is_told`, without their exact times."""
+    times = _Times(planner)
+    return turn_buffers(module, times.of, None if is_told else times.least_of)
 
 
-def _times_of(planner: Planner, module: region.Module) -> dict[str, float]:
-    """Microseconds of the kernels of each region."""
-    names = [r.name for r in module.program.regions]
-    module, _ = turn_constants(module, planner.us)
-    _, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma)
-    found = {one.region.name: one.apart for one in apart}
-    return {n: found[n] if n in found else planner.us(module, module.program.region(n)) for n in names}
+class _Times:
+    """The microseconds of kernels of regions of a few modules. What is the same for all regions of one is done once."""
+
+    def __init__(self, planner: Planner):
+        self.planner = planner
+        self._turned: list[tuple[region.Module, region.Module]] = []
+
+    def of(self, module: region.Module, wanted: Container[str]) -> dict[str, float]:
+        """Those of some regions."""
+        planner, names = self.planner, [r.name for r in module.program.regions if r.name in wanted]
+        turned = self._with_constants_turned(module)
+        _, apart = materialize_prologues(turned, planner.us, planner.card.arch.has_tma, planner.least_us, wanted)
+        found = {one.region.name: one.apart for one in apart}
+        return {n: found[n] if n in found else planner.us(turned, turned.program.region(n)) for n in names}
+
+    def least_of(self, module: region.Module, wanted: Container[str]) -> Iterator[Mapping[str, float]]:
+        """Times below which those are not, nearer and nearer."""
+        planner = self.planner
+        turned = self._with_constants_turned(module)
+        return least_times(turned, wanted, planner.us, planner.least_us, planner.card.arch.has_tma)
+
+    def _with_constants_turned(self, module: region.Module) -> region.Module:
+        for known, turned in self._turned:
+            if known is module:
+                return turned
+        turned, _ = turn_constants(module, self.planner.us)
+        self._turned.append((module, turned))
+        return turned
 
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:

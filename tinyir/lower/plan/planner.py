@@ -10,15 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 
+from ...analysis.work import bytes_of
+from ...ir.alike import form_of
 from ...ir.model import is_constant
-from ...ir.once import is_made_once
+from ...ir.once import Once
 from ...ir.plan import Plan
+from ...ir.plan.rename import renamed
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
 from ...kernels.alternatives.parts import Surroundings
 from ...kernels.candidate import Regions
-from ...kernels.siblings import likeness_of, names_of
-from ...kit.records import dataclass, replace
+from ...kernels.siblings import names_of
+from ...kit.records import dataclass
+from ...kit.work import count
 from ...target.device import Device
 from .choose import chosen, of_launch, readers_of
 from .judge import Judged
@@ -27,17 +31,18 @@ from .judge import Judged
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What every question about a module's launches asks first: who reads a deferred buffer, the constants, the
-    symbols' values."""
+    symbols' values, and what is made once."""
 
     module: Module
     readers: dict[str, str]
     constants: frozenset[str]
     sizes: dict[str, int]
+    once: Once
 
     @classmethod
     def of(cls, module: Module) -> _Known:
         constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
-        return cls(module, readers_of(module), constants, sizes_of(module.model))
+        return cls(module, readers_of(module), constants, sizes_of(module.model), Once(module))
 
 
 class Planner:
@@ -46,15 +51,25 @@ class Planner:
     def __init__(self, card: Device):
         self.card = card
         self._found: dict[Hashable, tuple[Regions, Judged]] = {}
+        self._chosen: dict[Regions, tuple[Plan, ...]] = {}  # by the regions that were judged
         self._last: _Known | None = None
         self._whole: set[Hashable] = set()  # what a rewrite leaves as it is
 
     def us(self, module: Module, *group: Region) -> float:
         """Microseconds of the best plan of one region of the module, with the one that shares its kernel, or of
         siblings in one launch, at each run: none of what is made once. Infinite where no plan serves."""
-        if all(is_made_once(module, one) for one in group):
+        if all(map(self._known(module).once.holds, group)):
             return 0.0
         return self._judged(module, group)[1].least_us
+
+    def least_us(self, module: Module, one: Region) -> float:
+        """Microseconds below which no plan of a region is, of a contraction that reads all of its factors: the
+        quickest start, and memory's time for its bytes. It is counted without a plan."""
+        if self._known(module).once.holds(one):
+            return 0.0
+        card = self.card
+        start = min(card.start_us, *(of["start_us"] for of in (card.tensor, card.mma, card.gemv) if of))
+        return start + bytes_of(one).evaluate(self._known(module).sizes) / card.dram_bytes_per_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
@@ -62,9 +77,12 @@ class Planner:
         known = self._known(module)
         group = _whole(group, known)
         first, found = self._judged(module, group)
-        if first != group and math.isinf(found.least_us):  # the reasons are told in the launch's own names
-            first, found = group, of_launch(module, group, known.sizes, self.card)
-        return tuple(_in_names_of(one, first, group) for one in chosen(found, group))
+        if math.isinf(found.least_us):  # the reasons are told in the launch's own names
+            return chosen(found if first == group else of_launch(module, group, known.sizes, self.card), group)
+        if first not in self._chosen:
+            count("launches planned")
+            self._chosen[first] = chosen(found, first)
+        return tuple(_in_names_of(one, first, group) for one in self._chosen[first])
 
     def _judged(self, module: Module, group: Regions) -> tuple[Regions, Judged]:
         """The regions that were judged, and their candidates."""
@@ -72,6 +90,7 @@ class Planner:
         group = _whole(group, known)
         key = _likeness(group, known)
         if key not in self._found:
+            count("launches judged")
             self._found[key] = group, of_launch(module, group, known.sizes, self.card)
         return self._found[key]
 
@@ -97,13 +116,8 @@ class Planner:
 def _likeness(group: Regions, known: _Known) -> Hashable:
     """What launches have in common that are the same but for names: who shares what, and what is a constant, is part of
     it."""
-    names = [name for one in group for name in names_of(one)[0]]
-    return (
-        *map(likeness_of, group),
-        *map(names.index, names),
-        *(name in known.constants for name in names),
-        *known.sizes.items(),
-    )
+    form = form_of(*group)
+    return form.shape, *(name in known.constants for name in form.tensors), *known.sizes.items()
 
 
 def _whole(group: Regions, known: _Known) -> Regions:
@@ -114,32 +128,14 @@ def _whole(group: Regions, known: _Known) -> Regions:
 
 def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
     """The plan that was made for the regions `first`, for others that are the same but for the names of tensors and
-    values. Axes and symbols have the same names."""
+    values. Axes and symbols have the same names. Two regions may compute values of one name."""
     if first == group:
         return made
     regions = {old.name: new.name for old, new in zip(first, group)}
     pairs = [(names_of(old), names_of(new)) for old, new in zip(first, group)]
     tensors = {a: b for old, new in pairs for a, b in zip(old[0], new[0])}
-    values = [dict(zip(old[1], new[1])) for old, new in pairs]  # of each region; two may compute the same one
-    return replace(
-        made,
-        regions=tuple(regions[name] for name in made.regions),
-        cluster=made.cluster
-        and replace(made.cluster, multicast=tuple(tensors[name] for name in made.cluster.multicast)),
-        epilogue=tuple(values[0][name] for name in made.epilogue),
-        edge=tuple(
-            replace(
-                item,
-                source={**values[0], **tensors}[item.source],
-                target={**tensors, **values[-1]}[item.target],
-            )
-            for item in made.edge
-        ),
-        **{
-            field: tuple(replace(item, tensor=tensors[item.tensor]) for item in getattr(made, field))
-            for field in ("cache", "load", "store", "layout")
-        },
-    )
+    values = [dict(zip(old[1], new[1])) for old, new in pairs]
+    return renamed(made, tuple(regions[name] for name in made.regions), tensors, values[0], values[-1])
 
 
 __all__ = ["Planner"]

@@ -102,16 +102,16 @@ def verdicts(
     said += _without_unit(module, arch, device, fp32)
     said += _plain(whole, planner)
     said += _slower(whole, planner)
-    return said + _several(
-        "R3473", sum_in_steps, sums_by(materialize_prologues(module, planner.us, planner.card.arch.has_tma)[0], planner)
-    )
+    module, _ = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
+    return said + _several("R3473", sum_in_steps, sums_by(module, planner))
 
 
 def why_not_shared(module: region.Module, group: Regions, planner: Planner) -> list[Diag]:
     """What forbids the launch of regions that must share a kernel: those of them that it lacks, since they are no
     siblings, or that only a plain kernel computes it; nothing where it is as demanded."""
     names = {r.name for r in group}
-    wanted = tuple(r for r in module.program.regions if any(r.name in one.must_fuse for one in group))
+    demanded = {name for one in group for name in one.must_fuse}
+    wanted = tuple(r for r in module.program.regions if r.name in demanded) if demanded else ()
     if not wanted:
         return []
     facts = {"values": ", ".join(r.name for r in wanted), "rule": planner.card.name}

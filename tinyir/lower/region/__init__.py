@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ...analysis.regions import analyse
 from ...ir import poly, region
+from ...ir.alike import Alike
 from ...ir.in_place import check_in_place
 from ...ir.model import Model
 from ...ir.tiny import MustFuse
@@ -100,10 +101,7 @@ def _settled(
         if made.found.graph.parts and (new := {s: w for s, w in renewed.copied.items() if s not in copied}):
             copied |= new  # and not in rows
             continue
-        for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
-            with span(name):
-                program = replace(program, regions=tuple(map(rewrite, program.regions)))
-        program = give_rows(program)
+        program = give_rows(replace(program, regions=_in_normal_form(program.regions, is_distributed)))
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if whole:
             apart |= whole
@@ -122,6 +120,25 @@ def _read_elsewhere(model: Model, program: region.Program) -> dict[str, str]:
     module = region.Module(model, program)
     faults = [d for one in program.regions for d in check_in_place(module, one)]
     return {d.facts["state"]: d.facts["fault"] for d in faults}
+
+
+def _in_normal_form(regions: tuple[region.Region, ...], is_distributed: bool) -> tuple[region.Region, ...]:
+    """The regions after all rewrites. Where these leave one as it is, they leave all that are alike."""
+    alike: dict[Alike, list[int]] = {}
+    for at, one in enumerate(regions):
+        alike.setdefault(Alike.of(one), []).append(at)
+    firsts = [places[0] for places in alike.values()]
+    found = dict(zip(firsts, _after_rewrites([regions[at] for at in firsts], is_distributed)))
+    others = [at for places in alike.values() if found[places[0]] is not regions[places[0]] for at in places[1:]]
+    found |= zip(others, _after_rewrites([regions[at] for at in others], is_distributed))
+    return tuple(found.get(at, one) for at, one in enumerate(regions))
+
+
+def _after_rewrites(regions: list[region.Region], is_distributed: bool) -> list[region.Region]:
+    for rewrite, name in zip(passes(is_distributed), (p.__name__ for p in PASSES)):
+        with span(name):
+            regions = [after if (after := rewrite(one)) != one else one for one in regions]
+    return regions
 
 
 def demanding(module: poly.Module, must_fuse: tuple[MustFuse, ...]) -> poly.Module:

@@ -10,13 +10,15 @@ not sought.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ...analysis.traffic import SLOW
 from ...ir.expr import ONE, Expr
 from ...kit.records import dataclass, field
 from .graph import Graph, Node, point_map, targets
 
+T = TypeVar("T")
 Place = dict[str, int]
 MEMORY = ("reshape", "scatter")
 FREE_OPS = frozenset(("CAST", "NEG", "ABS", "RELU", "ADD", "SUB", "MUL", "NOT"))
@@ -49,6 +51,7 @@ class Cluster:
     stored: dict[str, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     is_streamed: bool = False
     choosing: frozenset[str] = frozenset()
+    known: dict[str, tuple] = field(default_factory=dict, repr=False, compare=False)
 
     def own(self, name: str) -> frozenset[int]:
         """The axes of the shape of a member."""
@@ -94,16 +97,35 @@ class Cluster:
             graph.nodes[u].is_heavy and u not in self.members for u in graph.users.get(user, ())
         )
 
+    def keep(self, what: str, find: Callable[[], T]) -> T:
+        """What is found of the cluster as it is; it is found again when the cluster has changed."""
+        own = (self.members, self.place, self.open)
+        known = self.known.get(what)
+        if known is None or len(self.copies) != known[1] or any(a is not b for a, b in zip(own, known[0])):
+            known = self.known[what] = (own, len(self.copies), find())
+        return known[2]
+
     def iters(self, graph: Graph) -> frozenset[int]:
-        """The axes that values and results have: those of folds and of what is not only read by folds."""
+        """The axes that values and results are along: those of folds and of what is not only read by folds."""
+        return self.keep("iters", lambda: self._iters(graph))
+
+    def _iters(self, graph: Graph) -> frozenset[int]:
         found: set[int] = set()
-        for name, node in self.members.items():
-            if name not in self.place:
+        for name in (*self.folds, *self.open):  # most often these have all axes that there are
+            place = self.place.get(name, {})
+            found.update([place[a.name] for a in self.members[name].own if a.name in place])
+        whole = len(self.sizes)
+        for name, node in self.members.items() if len(found) < whole else ():
+            place = self.place.get(name)
+            own = [place[a.name] for a in node.own if a.name in place] if place is not None else []
+            if found.issuperset(own):
                 continue
-            users = [u for u in graph.users.get(name, ()) if u in self.members]
-            escapes = name not in self.copies and (name in self.open or graph.results_of(name))
-            if node.is_fold or escapes or not users or not all(self._folds_it(u) for u in users):
-                found |= self.own(name)
+            escapes = name not in self.copies and (name in self.open or name in graph.results)
+            users = [] if node.is_fold or escapes else [u for u in graph.users.get(name, ()) if u in self.members]
+            if not users or not all(map(self._folds_it, users)):
+                found.update(own)
+                if len(found) == whole:
+                    break
         return frozenset(found)
 
     def _folds_it(self, user: str) -> bool:
@@ -331,24 +353,33 @@ def _by_size(left: Cluster, right: Cluster) -> tuple[Cluster, Cluster]:
 def _shared_reads(left: Cluster, right: Cluster) -> list[tuple[int, int]]:
     """Axes of two clusters along which both read the same dim of the same outer tensor: a fold over it and what its
     result meets again are in one row."""
+    here, there = _read_along(left), _read_along(right)
+    pairs = []
+    for source in here.keys() & there.keys():
+        if source not in left.members and source not in right.members:
+            places = there[source]
+            pairs += [(axis, places[key]) for key, axis in here[source].items() if key in places]
+    return [(a, b) for a, b in pairs if left.sizes[a] == right.sizes[b]]
 
-    def dims(cluster: Cluster) -> dict[tuple[str, int, Expr, int], int]:
-        found: dict[tuple[str, int, Expr, int], int] = {}
-        for node in cluster.members.values():
-            place = cluster.place.get(node.name, {})
-            for source, dim, index, axes in node.linear_dims:
-                if source not in left.members and source not in right.members:
-                    if not place.keys() >= set(axes):
-                        axes = tuple(axis for axis in axes if axis in place)
-                    form = _form_of(index, axes)
-                    for at, axis in enumerate(axes):
-                        found.setdefault((source, dim, form, at), place[axis])
-        return found
 
-    here, there = dims(left), dims(right)
-    return [
-        (here[key], there[key]) for key in here if key in there and left.sizes[here[key]] == right.sizes[there[key]]
-    ]
+def _read_along(cluster: Cluster) -> dict[str, dict[tuple[int, Expr, int], int]]:
+    """The cluster's axes along which each tensor is read: by the dim, the form of its index, and which of the axes in
+    that."""
+    return cluster.keep("read along", lambda: _found_along(cluster))
+
+
+def _found_along(cluster: Cluster) -> dict[str, dict[tuple[int, Expr, int], int]]:
+    found: dict[str, dict[tuple[int, Expr, int], int]] = {}
+    for name, node in cluster.members.items():
+        place = cluster.place.get(name, {})
+        for source, dim, index, axes in node.linear_dims:
+            if source not in cluster.members:
+                axes = tuple([axis for axis in axes if axis in place])
+                form = _form_of(index, axes)
+                dims = found.setdefault(source, {})
+                for at, axis in enumerate(axes):
+                    dims.setdefault((dim, form, at), place[axis])
+    return found
 
 
 @functools.lru_cache(maxsize=65536)

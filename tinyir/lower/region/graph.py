@@ -7,7 +7,7 @@ source is one axis of the reader, of the same size, and no axis comes twice; onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from ...analysis.access import compose, identity
 from ...ir import poly, tiny
@@ -31,7 +31,7 @@ class Node:
     another shape). `axes` are its own, then those it folds or chooses along; `own` and `extra` are the two parts.
     `sources` are the inputs and computed values that it reads, in order, each once. `is_heavy` marks a contraction
     (`is_contraction`) with reuse on both sides: what tensor cores are for. `linear_dims` are the dims of its reads: of
-    what, which, at which index, and the axes that the index counts linearly."""
+    what, which, at which index, and the axes that the index counts linearly. `still` are the axes of size 1."""
 
     value: tiny.Value
     kind: str
@@ -44,22 +44,22 @@ class Node:
     extra: tuple[Axis, ...] = field(init=False, compare=False)
     sources: tuple[str, ...] = field(init=False, compare=False)
     linear_dims: tuple[tuple[str, int, Expr, tuple[str, ...]], ...] = field(init=False, compare=False)
+    still: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        read = dict.fromkeys(t.source for a in self.reads for t in targets(a) if t.source not in self.leaves)
-        object.__setattr__(self, "own", tuple(a for a in self.axes if a.kind not in ("reduce", "indirect")))
-        object.__setattr__(self, "extra", tuple(a for a in self.axes if a.kind in ("reduce", "indirect")))
-        object.__setattr__(self, "sources", tuple(read))
+        put, read = object.__setattr__, [t for a in self.reads for t in targets(a)]
+        folded = [a.kind in ("reduce", "indirect") for a in self.axes]
+        put(self, "own", tuple([a for a, is_folded in zip(self.axes, folded) if not is_folded]))
+        put(self, "extra", tuple([a for a, is_folded in zip(self.axes, folded) if is_folded]))
+        put(self, "sources", tuple(dict.fromkeys([t.source for t in read if t.source not in self.leaves])))
         names = {a.name for a in self.axes}
-        dims = ((t.source, dim, e) for a in self.reads for t in targets(a) for dim, e in enumerate(t.index))
-        object.__setattr__(
-            self,
-            "linear_dims",
-            tuple(
-                (source, dim, e, tuple(m[0] for _, m in e.terms if len(m) == 1 and m[0] in names))
-                for source, dim, e in dims
-            ),
-        )
+        dims = [
+            (t.source, dim, e, tuple([m[0] for _, m in e.terms if len(m) == 1 and m[0] in names]))
+            for t in read
+            for dim, e in enumerate(t.index)
+        ]
+        put(self, "linear_dims", tuple(dims))
+        put(self, "still", still_of(self.value, self.kind, self.axes))
 
     @property
     def name(self) -> str:
@@ -71,20 +71,15 @@ class Node:
         """True for a reduction or a scan."""
         return self.kind in FOLDS
 
-    @property
-    def still(self) -> frozenset[str]:
-        """The axes of size 1, at 0 everywhere; the axis that a scatter writes along is none of them, whatever its
-        size."""
-        along = f"i{self.value.attr('axis') % self.value.type.rank}" if self.kind == "scatter" else ""
-        return frozenset(a.name for a in self.axes if a.size == ONE and a.name != along)
-
 
 @dataclass(frozen=True, slots=True)
 class Graph:
     """The nodes by name, in the program's order, with the module's types and leaves; `results` gives the outputs of the
     model that a value is, `users` the nodes that read it, `values` every value of the program by name. `parts` are
     nodes that compute some or all of a state's new value, each with that value, which is not a node and is in the
-    state's memory, and the index in it at each point of the node."""
+    state's memory, and the index in it at each point of the node. `kinds`
+    numbers nodes without names, `kind_of` has the number of each that was asked for, `faults` what was found of
+    clusters without names (`alike`)."""
 
     module: poly.Module
     nodes: dict[str, Node]
@@ -94,6 +89,9 @@ class Graph:
     parts: dict[str, tuple[str, tuple[Expr, ...]]] = field(default_factory=dict)
     users: dict[str, tuple[str, ...]] = field(init=False)
     values: dict[str, tiny.Value] = field(init=False)
+    kinds: dict[Hashable, int] = field(init=False, compare=False)
+    kind_of: dict[str, int] = field(init=False, compare=False)
+    faults: dict[Hashable, str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", self.program.value_of())
@@ -102,6 +100,8 @@ class Graph:
             for source in node.sources:
                 users.setdefault(source, {})[node.name] = None
         object.__setattr__(self, "users", {s: tuple(u) for s, u in users.items()})
+        for memo in ("kinds", "kind_of", "faults"):
+            object.__setattr__(self, memo, {})
 
     @property
     def program(self) -> tiny.Module:
@@ -141,14 +141,14 @@ def build(module: poly.Module) -> Graph:
     for value in reversed(values.values()):
         if value.name not in needed:
             continue
-        node = _node_of(value, entries, values, module, kept.get(value.name, frozenset()))
+        kind, axes, reads = _computed(value, entries, values, module, kept.get(value.name, frozenset()))
         block = blocks.get(value.name)
-        is_contraction = node.kind == "reduction" and block is not None and block.kind == "contraction"
+        is_contraction = kind == "reduction" and block is not None and block.kind == "contraction"
         is_heavy = is_contraction and bool(block.left and block.right)
-        read = {t.source for a in node.reads for t in targets(a)}
+        read = {t.source for a in reads for t in targets(a)}
         own_leaves = frozenset(s for s in read if s in values and OPS[values[s].op].group == "leaf")
         leaves.update((s, values[s]) for s in own_leaves)
-        nodes[value.name] = Node(value, node.kind, node.axes, node.reads, own_leaves, is_heavy, is_contraction)
+        nodes[value.name] = Node(value, kind, axes, reads, own_leaves, is_heavy, is_contraction)
         needed |= read - own_leaves
     results: dict[str, tuple[str, ...]] = {}
     for result in program.results:
@@ -168,20 +168,20 @@ def _of_no_point(value: tiny.Value, entry: Entry) -> tiny.Value:
     return replace(value, op="CONST", operands=(), attrs=(("value", number),))
 
 
-def _node_of(
+def _computed(
     value: tiny.Value,
     entries: dict[str, Entry],
     values: dict[str, tiny.Value],
     module: poly.Module,
     kept: frozenset[str],
-) -> Node:
-    """The node of a value; it reads the movements that are `kept` as values."""
+) -> tuple[str, tuple[Axis, ...], tuple[Access, ...]]:
+    """Kind, axes and reads of the node of a value; it reads the movements that are `kept` as values."""
     entry, group = entries[value.name], OPS[value.op].group
     operand = values.get(value.operands[0]) if value.operands else None
     if not entry.is_scop and value.op == "RESHAPE" and (operand is None or OPS[operand.op].group != "leaf"):
-        return Node(value, "reshape", entry.axes, entry.reads)
+        return "reshape", entry.axes, entry.reads
     if group == "leaf":
-        return Node(value, "movement", entry.own_axes, (identity(value.name, (a.name for a in entry.own_axes)),))
+        return "movement", entry.own_axes, (identity(value.name, (a.name for a in entry.own_axes)),)
     kind = {"reduce": "reduction", "indirect": value.op.lower()}.get(
         group, "movement" if group == "movement" else "elementwise"
     )
@@ -195,8 +195,14 @@ def _node_of(
         axes = entry.own_axes
         scope = Scope(tuple((a.name, a.size) for a in axes), module.index.ranges())
         reads = (_through(identity(value.operands[0], (a.name for a in axes)), entries, values, scope),)
-    node = Node(value, kind, tuple(axes), reads)
-    return Node(value, kind, tuple(axes), tuple(_still(a, node.still) for a in reads))
+    still = still_of(value, kind, axes)
+    return kind, tuple(axes), tuple([_still(a, still) for a in reads])
+
+
+def still_of(value: tiny.Value, kind: str, axes: Iterable[Axis]) -> frozenset[str]:
+    """The axes of size 1, at 0 everywhere; the axis that a scatter writes along is none of them, whatever its size."""
+    along = f"i{value.attr('axis') % value.type.rank}" if kind == "scatter" else ""
+    return frozenset([a.name for a in axes if a.size == ONE and a.name != along])
 
 
 def _through(access: Access, entries: dict[str, Entry], values: dict[str, tiny.Value], scope: Scope) -> Access:

@@ -14,6 +14,8 @@ from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.problem import why_none
 from ...kernels.siblings import siblings_of
 from ...kit.records import replace
+from ...kit.work import count
+from .alike import form_of
 from .apply_epilogue import apply_epilogue
 from .cluster import Cluster
 from .distribute import distribute
@@ -62,7 +64,14 @@ def holding_fault(cluster: Cluster, graph: Graph, order: Mapping[str, int]) -> s
         return ""
     if all(cluster.members[name].kind == "gather" and name in cluster.place for name in chosen):
         return "size" if len(chosen) > MOST_FOLDED else ""
-    region = drafted(cluster, graph, order)
+    form = form_of(cluster, graph, order)
+    if form not in graph.faults:
+        graph.faults[form] = _fault_of(drafted(cluster, graph, order))
+    return graph.faults[form]
+
+
+def _fault_of(region: Region) -> str:
+    count("regions drafted")
     if not can_hold((region,)):
         return "family"
     held = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Reduce, Gather, Scan, Scatter))]

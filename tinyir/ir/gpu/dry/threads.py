@@ -313,7 +313,7 @@ class Threads:
             return [None]
         found = value(place.slot, self.names)
         if isinstance(found, np.ndarray):
-            return [int(slot) for slot in np.unique(found if at is None else found[at])]
+            return sorted({*np.ravel(found if at is None else found[at]).tolist()})
         return [] if found is None else [int(found)]
 
     def _lent(self, place: Place, here: Here) -> list[Access]:
