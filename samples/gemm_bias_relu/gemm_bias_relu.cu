@@ -210,7 +210,7 @@ __device__ __forceinline__ void factor_across(unsigned int (&x)[count][4], const
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction warp_specialized: tile [64, 128, 64], stages 8
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __maxnreg__(104)
 gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map C2_out_map, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;
@@ -403,7 +403,7 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction warp_specialized: tile [128, 64, 64], stages 8
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __maxnreg__(104)
 gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;
@@ -506,7 +506,7 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction multistage: tile [64, 64, 64], threads [128], stages 2
-extern "C" __global__ void __launch_bounds__(128, 3)
+extern "C" __global__ void __maxnreg__(120)
 gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;

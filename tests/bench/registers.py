@@ -3,8 +3,8 @@
     python tests/bench/registers.py [--shapes 40] [--most 8] [--jobs 2] [--seconds 300] [--out registers.json]
 
 Needs a CUDA compiler and no GPU. Every case of every family, and at most `--most` of the plans that a tuner may measure
-at each shape of `plans.py`, for sm80 and sm90. Each kernel is compiled three times: as emitted, without a limit of
-registers, and held to what is declared. Prints a summary of each family; the JSON holds every kernel.
+at each shape of `plans.py`, for sm80 and sm90. Each kernel is compiled twice: as emitted, which holds contractions
+to what they declare, and without a limit. Prints a summary of each family; the JSON holds every kernel.
 """
 
 from __future__ import annotations
@@ -26,49 +26,39 @@ sys.path.insert(0, str(ROOT))
 from tests.bench.plans import shapes  # noqa: E402
 from tests.unit.families import FAMILIES, family  # noqa: E402
 from tests.unit.test_needs import declared, kept_at  # noqa: E402
-from tinyir.ir import gpu, manifest, plan  # noqa: E402
-from tinyir.kernels.resources import threads_of  # noqa: E402
-from tinyir.lower import cu as to_cu  # noqa: E402
+from tests.unit.test_registers import compilers, usage  # noqa: E402
+from tinyir.ir import gpu, plan  # noqa: E402
+from tinyir.ir.gpu import nodes  # noqa: E402
+from tinyir.kernels.resources import taken_by, threads_of  # noqa: E402
 from tinyir.lower import gpu as to_gpu  # noqa: E402
-from tinyir.runtime.compile import cubin_of, usage_of  # noqa: E402
-from tinyir.target.arch import ARCHS  # noqa: E402
 
 Row = dict[str, Any]
 
 
-def usage(module: gpu.Module, name: str, regs: int | None) -> tuple[int, int]:
-    """Registers a thread and bytes spilled of one kernel, held to a number of registers (0: to none)."""
-    kernels = tuple(k if regs is None or k.name != name else replace(k, regs=regs) for k in module.kernels)
-    code = to_cu.lower(replace(module, kernels=kernels))
-    found = usage_of(cubin_of(manifest.show(code), {"sm80": "sm_80", "sm90": "sm_90a"}[kernels[0].arch]))
-    one = found[code.launches[-1].entry]
-    return one.registers, one.spill_stores + one.spill_loads
-
-
 def rows_of(case: str, module: gpu.Module, limit: float) -> Iterator[Row]:
     """The rows of a text's kernels."""
-    kernels = [k for k in module.kernels if not k.serves]
-    for one, kernel in zip(module.plans.plans, kernels, strict=True):
+    launches = [launch for launch in module.launches if not getattr(launch, "serves", "")]
+    for one, kernel in zip(module.plans.plans, launches, strict=True):
         if time.time() > limit:
             return
-        needs, arch = declared(module.plans.program, one), ARCHS[one.arch]
-        alone = replace(module, kernels=tuple(k for k in module.kernels if kernel.name in (k.name, k.serves)))
-        threads = threads_of(one)
-        resident = max(1, arch.ctas_that_fit(needs.smem, needs.registers, threads))
+        if not isinstance(kernel, nodes.Kernel):
+            continue
+        needs = declared(module.plans.program, one)
+        free = replace(module, launches=tuple(replace(k, regs=0) if k is kernel else k for k in module.launches))
+        held, loose = (usage(text, kernel.name, compilers()[0]) for text in (module, free))
         yield {
             "case": case,
             "arch": one.arch,
             "algo": one.algo,
             "plan": plan.show_plan(one),
-            "threads": threads,
-            "resident": resident,
+            "threads": threads_of(one),
+            "resident": taken_by(one, needs).occupancy,
             "declared": needs.registers,
             "accumulators": needs.accumulators,
             "smem": needs.smem,
             "limit": kernel.regs,
-            "as emitted": usage(alone, kernel.name, None),
-            "free": usage(alone, kernel.name, 0),
-            "held": usage(alone, kernel.name, arch.registers_for(resident, threads)),
+            "as emitted": (held.registers, held.spill_stores + held.spill_loads),
+            "free": (loose.registers, loose.spill_stores + loose.spill_loads),
         }
 
 
@@ -107,12 +97,12 @@ def main() -> None:
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["arch"], row["algo"]].append(row)
-    print(f"{'':32}{'kernels':>8}{'under':>7}{'over 16':>9}{'spills':>8}{'held spills':>12}")
+    print(f"{'':32}{'kernels':>8}{'under':>7}{'over 16':>9}{'spills':>8}{'free spills':>12}")
     for (arch, algo), found in sorted(groups.items()):
         more = [row["declared"] - row["as emitted"][0] for row in found]
         print(
             f"{arch + ' ' + algo:32}{len(found):8}{sum(m < 0 for m in more):7}{sum(m > 16 for m in more):9}"
-            f"{sum(row['as emitted'][1] > 0 for row in found):8}{sum(row['held'][1] > 0 for row in found):12}"
+            f"{sum(row['as emitted'][1] > 0 for row in found):8}{sum(row['free'][1] > 0 for row in found):12}"
         )
     if options.out:
         Path(options.out).write_text(json.dumps(rows, indent=1), encoding="utf-8")

@@ -34,7 +34,7 @@ class Taken:
 
 
 def taken_by(plan: Plan, needs: Needs) -> Taken:
-    """What a CTA of a plan takes that needs so much."""
+    """What a CTA of a plan takes with these needs."""
     ctas = ARCHS[plan.arch].ctas_that_fit(needs.smem, needs.registers, threads_of(plan))
     return Taken(needs.smem, needs.registers, ctas)
 

@@ -20,6 +20,7 @@ FAMILY = Family(
     clocks=here("clocks", "gemv_clocks"),
     emit=here("emit", "gemv_kernel"),
     cases=cases_of(__name__, "gemv"),
+    fills_sm=True,
 )
 
 __all__ = ["FAMILY"]

@@ -38,7 +38,7 @@ from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from .declare import part_of, stands_along_sum
+from .declare import declare, part_of, stands_along_sum
 
 WARP = 32
 
@@ -196,7 +196,14 @@ def gemv_kernel(plan: Plan, problem: Problem) -> Kernel:
     body += _folded(plan, thread, across, other)
     body += shared_sum.finished(plan, region, kernel, fresh, plan.threads[0] * plan.threads[1], ())
     return Kernel(
-        plan.name, plan.regions, plan.arch, (grid,), plan.threads, tuple(body), (plan.parts,) if plan.parts > 1 else ()
+        plan.name,
+        plan.regions,
+        plan.arch,
+        (grid,),
+        plan.threads,
+        tuple(body),
+        (plan.parts,) if plan.parts > 1 else (),
+        regs=declare(plan, problem).registers,
     )
 
 

@@ -40,7 +40,6 @@ from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from ..resources import register_limit
 from .declare import declare, tile_array
 from .epilogue import warp_epilogue
 
@@ -108,7 +107,7 @@ def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
         (grid,),
         plan.threads,
         tuple(body),
-        regs=register_limit(plan, declare(plan, problem)),
+        regs=declare(plan, problem).registers,
     )
 
 

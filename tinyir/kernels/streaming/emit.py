@@ -33,7 +33,6 @@ from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, named, names_in, needed, split
-from ..resources import register_limit
 from .declare import TILES, declare, streamed_tiles, tile_arrays, width_each
 
 UNROLLED = 128  # multiply-adds of a thread between two branches
@@ -137,7 +136,7 @@ class _Template:
             self._grid(),
             plan.threads,
             tuple(body),
-            regs=register_limit(plan, declare(plan, self.problem)),
+            regs=declare(plan, self.problem).registers,
         )
 
     @property

@@ -15,7 +15,9 @@ from .match import STEP, factors_of
 WARP = 32
 SPAN = 64  # 16-bit elements of a swizzled row
 ADDRESSING = 46  # registers beside scores and sums, at least: fragments, numbers of rows, addresses
-ROOM = 80  # of them where nothing is spilled
+ROOM = 66  # of them where nothing is spilled, of warps that have LEAST_ROWS rows
+LEAST_ROWS = 16
+ROW_REGISTERS = 1.5  # of each row more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ def _whole(size: int, step: int) -> int:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """The tiles, and the registers of a warp's scores and sums."""
     held = held_by(plan, problem.kernel)
-    return Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + ROOM), accumulators=held)
+    beside = held // 8 + int(ROW_REGISTERS * (plan.warp_tile[0] - LEAST_ROWS)) + ROOM
+    return Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + beside), accumulators=held)
 
 
 def arrays_of(plan: Plan, kernel: Streaming) -> tuple[Array, Array, Array]:

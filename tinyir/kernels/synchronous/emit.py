@@ -30,14 +30,12 @@ from ...ir.traits import extent_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
-from ...target.arch import ARCHS
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.picks import sibling_let
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
 from ..problem import SIBLING
-from ..resources import taken_by, threads_of
 from .declare import declare, lies_along_sum, tile_array, width_of
 from .tiles import stored_factor
 
@@ -120,7 +118,13 @@ class _Template:
         body += self._in_turn(multiply) if plan.stages > 1 else self._alone(multiply)
         body.append(self._epilogue())
         return Kernel(
-            plan.name, plan.regions, plan.arch, self._grid(), plan.threads, tuple(body), regs=self._registers()
+            plan.name,
+            plan.regions,
+            plan.arch,
+            self._grid(),
+            plan.threads,
+            tuple(body),
+            regs=declare(plan, self.problem).registers,
         )
 
     def _alone(self, multiply: Statement) -> tuple[Statement, ...]:
@@ -148,14 +152,6 @@ class _Template:
         spills."""
         turns = max(1, IN_A_ROW // math.prod(self.plan.micro))
         return 0 if turns >= self.depth else turns
-
-    def _registers(self) -> int:
-        """The most registers that let as many CTAs on an SM as the plan counts on, or one fewer where these are many:
-        the count may err, and a spill costs more than a CTA."""
-        plan = self.plan
-        counted = taken_by(plan, declare(plan, self.problem)).occupancy
-        ctas = max(1, counted - (counted > 2))
-        return ARCHS[plan.arch].registers_for(ctas, threads_of(plan))
 
     def _sides(self) -> tuple[Side, Side]:
         """The operands as the plan cuts them."""

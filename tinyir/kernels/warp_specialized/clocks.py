@@ -47,7 +47,7 @@ OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, 
 def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """Microseconds of computing and of memory; on a card of which no timings are known those of its peak. What ends a
     tile's sum follows memory as it follows products."""
-    region, kernel, sizes, device, occupancy = problem.region, problem.kernel, at.sizes, at.device, at.occupancy
+    region, kernel, sizes, device = problem.region, problem.kernel, at.sizes, at.device
     if not device.tensor:
         return roofline(plan, problem, at)
     moved = at.work.bytes
@@ -57,19 +57,17 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     depth, depths = float(bk * steps_of(plan, region, kernel).evaluate(sizes)), _depths(region, kernel, sizes)
     down, across = across_of(plan)
     clusters = -(-rows // (bm * down)) * -(-columns // (bn * across)) * extent_of(kernel.batch).evaluate(sizes)
-    alone = (
+    slots = (  # one CTA on an SM: what two take that share one is not measured
         entry(t["clusters"], down * across * plan.parts - 1)
         if plan.has_one_tile
         else most(1, (plan.persistent or device.sms) // (down * across))
     )
-    slots = alone * (occupancy if plan.has_one_tile else 1)
-    sharers = least(slots / alone, most(1.0, clusters / alone))  # of an SM's products and loads
     busy = least(1.0, clusters / slots)
     products = _products(plan, kernel, t)
     fetched = _fetched(plan, region, kernel, sizes, device)
     loads = fetched / t["l2_bytes_per_clock"] * (1 - t["crowding"] + t["crowding"] * busy)
     step = (
-        sharers * longer_of(products, loads, t["sharpness"])
+        longer_of(products, loads, t["sharpness"])
         + t["step_clocks"]
         + t["alone_clocks"] * (plan.consumers.count == 1)
         + _waiting(plan, products)

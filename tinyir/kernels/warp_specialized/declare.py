@@ -6,7 +6,7 @@ from __future__ import annotations
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
-from ...kit.numbers import Number, least, uniform
+from ...kit.numbers import Number, least, pick, uniform
 from ...kit.records import replace
 from ...target.arch import ARCHS
 from ...target.hopper import ATOM_BYTES, WARPGROUP
@@ -25,10 +25,11 @@ from ..parts.leaving import (
 from ..parts.sum_arrays import sum_arrays
 from ..parts.tile_reads import read_array, read_barriers, reads_of
 from ..problem import Contraction
-from ..resources import threads_of
+from ..resources import allotted, threads_of
 
 OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
+ADDRESSING = 34  # registers beside accumulators: ptxas asks for 26
 LEAVING_BYTES = 48  # registers: 192 sums spill with them in 232 and in 255
 LEAVING_COLUMNS = 32  # registers of what neighbours along columns take: 192 sums spill with them in 232
 
@@ -36,15 +37,36 @@ LEAVING_COLUMNS = 32  # registers of what neighbours along columns take: 192 sum
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
     region, kernel, arch = problem.region, problem.kernel, ARCHS[plan.arch]
-    memory = allocated(plan, region, kernel)
+    memory, held = allocated(plan, region, kernel), accumulators_of(plan, kernel)
+    most = least(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
+    alone = least(most, allotted(plan, held + ADDRESSING + _ending_registers(plan, region, kernel, held)))
     is_of_bytes = any(t.type.dtype.bytes == 1 for t in staged_outputs(plan, region))
     return Needs(
         memory.shared,
         memory.mbarriers,
-        least(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8),
-        accumulators_of(plan, kernel),
+        pick(plan.regs.producer > 0, most, alone) if plan.regs else alone,  # in a sheet 0 says that a row has none
+        held,
         LEAVING_BYTES if is_of_bytes else LEAVING_COLUMNS if leave_in_columns(plan, region) else 0,
     )
+
+
+def _ending_registers(plan: Plan, region: Region, kernel: Contraction, held: Number) -> Number:
+    """Registers beside the accumulators of CTAs that walk over tiles, whose next addresses stay: outputs that threads
+    write along rows keep those of their rows, outputs from registers those of their elements. What is read of a matrix
+    beside each piece that leaves (a residual) is on its way at once."""
+    if not plan.persistent:
+        return 0
+    if all(plan.store_of(t.name).by == "tma" for t in region.outputs):
+        return _read_beside(region, kernel, held)
+    return held // 2 + _read_beside(region, kernel, held) if leave_by_rows(plan, region) else held // 4
+
+
+def _read_beside(region: Region, kernel: Contraction, held: Number) -> Number:
+    vectors = vectors_of(region, kernel)
+    known = {kernel.lhs.tensor, kernel.rhs.tensor, *(v.tensor for v in vectors)}
+    if {t.name for t in region.inputs} <= known:
+        return 0
+    return held * 3 // 4 + 8 if vectors else held // 2
 
 
 def allocated(plan: Plan, region: Region, kernel: Contraction) -> Needs:

@@ -55,7 +55,7 @@ from ..parts.windows import operand_views
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
-from .declare import across_of, as_multiplied, ends_apart, ends_held, operand_array, piece_of
+from .declare import across_of, as_multiplied, declare, ends_apart, ends_held, operand_array, piece_of
 from .fetched import product_fault, steps_of
 from .held_sum import held_end
 from .step import corner, step_at
@@ -172,6 +172,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
         (threads,),
         tuple(body),
         (cluster,) if cluster > 1 else (),
+        regs=0 if plan.regs else declare(plan, problem).registers,
     )
 
 

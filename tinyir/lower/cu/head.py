@@ -13,7 +13,6 @@ from ...ir.model import Model, show_name
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
 from ...ir.traits import bodies_of
-from ...target.arch import ARCHS
 from .names import comment, words_of
 from .value import memory_type
 
@@ -51,15 +50,13 @@ def comment_of(regions: tuple[Region, ...], plan: Plan | None, launches: tuple[s
 
 
 def bounds_of(kernel: Kernel) -> str:
-    """`__launch_bounds__`, with the CTAs an SM that the register limit is for."""
-    threads = kernel.threads
+    """What holds the compiler: to `regs` registers a thread, else to what the block's threads leave to one, of all that
+    an SM has where the warps of roles hand registers to one another. CUDA takes either attribute, never both."""
     cluster = f" __cluster_dims__({kernel.cluster[0]}, 1, 1)" if kernel.cluster else ""
-    if any(isinstance(s, Role) for s in kernel.body):
-        return f"__launch_bounds__({threads}, 1){cluster}"
-    if not kernel.regs:
-        return f"__launch_bounds__({threads}){cluster}"
-    ctas = max(1, ARCHS[kernel.arch].registers_per_sm // (kernel.regs * (-(-threads // 32) * 32)))
-    return f"__launch_bounds__({threads}, {ctas})"
+    if kernel.regs:
+        return f"__maxnreg__({kernel.regs}){cluster}"
+    resident = ", 1" if any(isinstance(s, Role) for s in kernel.body) else ""
+    return f"__launch_bounds__({kernel.threads}{resident}){cluster}"
 
 
 def parameters_of(tensors: Mapping[str, Tensor], outputs: Collection[str]) -> Iterator[str]:

@@ -233,7 +233,7 @@ def _order_of(plan: Plan, occupancy: Number, count: int) -> np.ndarray:
     is_alone = math.prod(shape) == 1  # of a row: one CTA is not a cluster
     several = [np.where(is_alone, -1, size) for size in shape]
     numbers = (
-        -occupancy,
+        0 if plan.consumers else -occupancy,  # whose clocks know one CTA on an SM
         -plan.widest,
         *(
             size

@@ -1,0 +1,145 @@
+"""Registers that a family declares are those that the compiler allots: an upper bound within SLACK, and no spills."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.bench.plans import shapes
+from tinyir.ir import gpu, manifest, plan
+from tinyir.ir.gpu import nodes
+from tinyir.kernels import family_of
+from tinyir.kernels.resources import register_limit
+from tinyir.lower import cu as to_cu
+from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
+from tinyir.runtime.compile import Compiler, Usage, cubin_of, find_nvcc, find_nvrtc, usage_of
+from tinyir.target.arch import ARCHS
+
+from .families import FAMILIES, family
+from .test_needs import declared, kept_at
+from .test_warp_specialized import product
+
+SLACK = 16
+SHAPES = shapes(40, 20)
+HELD = ("gemv", "multistage", "streaming", "synchronous", "warp_specialized")
+QUICK = (  # a shape's first plan by each family of kernels
+    ("sm80", SHAPES[0], "multistage"),
+    ("sm80", SHAPES[0], "synchronous"),
+    ("sm80", SHAPES[1], "gemv"),
+    ("sm90", SHAPES[0], "warp_specialized"),
+    ("sm90", SHAPES[2], "warp_specialized"),
+)
+
+
+@functools.cache
+def compilers() -> tuple[Compiler, ...]:
+    """The compilers that are installed, the quicker one first."""
+    return tuple(c for c in (find_nvrtc(), find_nvcc()) if c is not None)
+
+
+needs_cuda_compiler = pytest.mark.skipif(not compilers(), reason="no CUDA compiler is installed")
+
+
+def usage(module: gpu.Module, name: str, compiler: Compiler) -> Usage:
+    """What a compiler takes for one kernel of a text."""
+    launches = tuple(k for k in module.launches if name in (k.name, getattr(k, "serves", "")))
+    code = to_cu.lower(replace(module, launches=launches))
+    entry = next(launch.entry for launch in code.launches if launch.name == name)
+    target = ARCHS[module.plans.plans[0].arch].target
+    return usage_of(cubin_of(manifest.show(code), target, compiler))[entry]
+
+
+def faults_of(chosen: plan.Module, one: plan.Plan, compiler: Compiler) -> list[str]:
+    """What a compiler does to a plan's kernel that the family does not declare."""
+    module = to_gpu.lower(replace(chosen, plans=(one,)))
+    found, wanted = usage(module, one.name, compiler), declared(chosen.program, one).registers
+    is_within = wanted - SLACK <= found.registers <= wanted
+    if is_within and not found.spill_stores + found.spill_loads:
+        return []
+    return [f"{compiler.name}: {found} for {wanted}\n{plan.show_plan(one)}"]
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize(("arch", "sizes", "algo"), QUICK)
+def test_a_plan_takes_the_registers_that_it_declares(arch: str, sizes: dict[str, int], algo: str) -> None:
+    chosen, plans = kept_at(arch, sizes)
+    one = next(p for p in plans if p.algo == algo)
+    assert [fault for compiler in compilers() for fault in faults_of(chosen, one, compiler)] == []
+
+
+BIASED = "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1]))"
+ENDS = {  # of a sum, with what is read beside each piece that leaves
+    "a residual": {
+        "extra": "in R : fp16[M, N]",
+        "epilogue": "%added = add(%gemm, cast(R[i0, i1]) : fp32)",
+        "value": "added",
+    },
+    "a bias and a residual": {
+        "extra": "in bias : fp16[N]; in R : fp16[M, N]",
+        "epilogue": f"{BIASED}; %added = add(%biased, cast(R[i0, i1]) : fp32)",
+        "value": "added",
+    },
+    "a bias and tanh": {
+        "extra": "in bias : fp16[N]",
+        "epilogue": f"{BIASED}; %curved = tanh(%biased); %gated = mul(%biased, %curved)",
+        "value": "gated",
+    },
+}
+
+
+def walkers(end: str) -> Iterator[tuple[plan.Module, plan.Plan]]:
+    """A product with such an end under plans whose CTAs walk over tiles, with one warpgroup that sums."""
+    module = product("NN", **ENDS[end], sizes="M=1024, N=1024, K=1024")
+    found = [c.plan for c in to_plan.candidates(module, module.program.regions[0], "sm90")]
+    walking = [p for p in found if p.persistent and not p.regs and not p.layout and p.store]
+    for tile in dict.fromkeys(p.tile for p in walking):
+        one = next(p for p in walking if p.tile == tile)
+        yield plan.Module(module, (one,)), one
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize("end", ENDS)
+def test_the_end_of_a_sum_spills_nothing(end: str) -> None:
+    every = list(walkers(end))
+    assert every
+    for chosen, one in every:
+        found = usage(to_gpu.lower(chosen), one.name, compilers()[0])
+        assert (found.spill_stores, found.spill_loads) == (0, 0), plan.show_plan(one)
+
+
+@pytest.mark.slow
+@needs_cuda_compiler
+@pytest.mark.parametrize("name", FAMILIES)
+def test_kernels_that_are_held_spill_nothing(name: str) -> None:
+    module = gpu.parse(family(name).kernels)
+    for kernel in module.kernels:
+        if kernel.regs and not kernel.serves:
+            found = usage(module, kernel.name, compilers()[0])
+            assert (found.spill_stores, found.spill_loads) == (0, 0), kernel.name
+
+
+@pytest.mark.slow
+@needs_cuda_compiler
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+@pytest.mark.parametrize("sizes", SHAPES, ids=lambda sizes: "x".join(map(str, sizes.values())))
+def test_every_plan_kept_at_a_bench_shape_does(arch: str, sizes: dict[str, int]) -> None:
+    chosen, plans = kept_at(arch, sizes)
+    assert [fault for one in plans for fault in faults_of(chosen, one, compilers()[0])] == []
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_kernels_are_held_to_what_their_families_declare(name: str) -> None:
+    """All but those whose warps hand registers to one another (`regs` of the plan), and attention on mma.sync, where
+    scores take very different numbers: it has what the CTAs that the plan counts leave."""
+    module = gpu.parse(family(name).kernels)
+    launches = [launch for launch in module.launches if not getattr(launch, "serves", "")]
+    for one, launched in zip(module.plans.plans, launches, strict=True):
+        if isinstance(launched, nodes.Kernel):
+            needs, algo = declared(module.plans.program, one), family_of(one).algo
+            wanted = needs.registers if algo in HELD and not one.regs else 0
+            wanted = register_limit(one, needs) if algo == "streaming_mma" else wanted
+            assert launched.regs == wanted, plan.show_plan(one)
