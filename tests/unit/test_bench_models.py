@@ -27,7 +27,9 @@ def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(models, "ProcessPoolExecutor", lambda jobs, mp_context: ThreadPoolExecutor(jobs))
         monkeypatch.setattr(models, "compiled", lambda *_: 0.0)
         monkeypatch.setattr(
-            sys, "argv", ["models.py", *found, "--small", "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words]
+            sys,
+            "argv",
+            ["models.py", *found, "--small", "--dtype", "fp32", "--out", str(tmp_path / "rows.json"), *words],
         )
         return models.main(), json.loads((tmp_path / "rows.json").read_text())
 

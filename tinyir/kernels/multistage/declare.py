@@ -18,6 +18,12 @@ FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragmen
 ADDRESSING = 48  # registers
 BY_THREADS, SPLIT = 8, 32  # more where threads copy operands, whose addresses they keep, and where words are split
 WARP = 32
+STEP = 16  # along the sum, of one set of fragments
+FRAGMENTS = {
+    "": 2,
+    "tf32": 2,
+    "tf32x3": 1,
+}  # sets of them, by `math`: one in use, one on its way where a product is over soon
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -43,4 +49,4 @@ def staged_array(plan: Plan, kernel: Contraction) -> Array:
     return Array("staged", kernel.dtype, (FRAGMENT_ROWS, plan.warp_tile[1] + FRAGMENT_PAD), threads_of(plan) // WARP)
 
 
-__all__ = ["FRAGMENT_ROWS", "declare", "staged_array", "tile_array"]
+__all__ = ["FRAGMENTS", "STEP", "FRAGMENT_ROWS", "declare", "staged_array", "tile_array"]

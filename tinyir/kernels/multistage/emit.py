@@ -40,16 +40,10 @@ from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
-from .declare import declare, tile_array
+from .declare import FRAGMENTS, STEP, declare, tile_array
 from .epilogue import warp_epilogue
 
-STEP = 16  # along the sum, of one set of fragments
 SHAPES = {2: "m16n8k16", 4: "m16n8k8"}  # of one mma, by the bytes of an element
-FRAGMENTS = {
-    "": 2,
-    "tf32": 2,
-    "tf32x3": 1,
-}  # sets of them, by `math`: one in use, one on its way where a product is over soon
 CORNERS = ("m0", "n0")
 
 

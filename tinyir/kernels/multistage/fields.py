@@ -13,13 +13,8 @@ from ..check.case import Case
 from ..parts.boxes import MMA_FACTORS, View, is_along_sum, view_of
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
 from ..problem import Contraction
+from .declare import FRAGMENTS, STEP
 
-STEP = 16  # along the sum, of one set of fragments
-FRAGMENTS = {
-    "": 2,
-    "tf32": 2,
-    "tf32x3": 1,
-}  # sets of them, by `math`: one in use, one on its way where a product is over soon
 LEAST_STAGES, MOST_STAGES = 2, 16
 WIDTHS = (2, 4, 8, 16)
 

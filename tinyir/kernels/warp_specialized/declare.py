@@ -27,6 +27,8 @@ from ..parts.tile_reads import read_array, read_barriers, reads_of
 from ..problem import Contraction
 from ..resources import allotted, threads_of
 
+COLUMNS = 256  # at most, of one wgmma
+LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
 ADDRESSING = 34  # registers beside accumulators: ptxas asks for 26
@@ -207,6 +209,8 @@ def _left_of(plan: Plan, kernel: Contraction) -> tuple[Read, int]:
 
 
 __all__ = [
+    "COLUMNS",
+    "LAID_ALONG",
     "OPERAND_DEPTH",
     "OPERAND_SETS",
     "accumulators_of",

@@ -55,7 +55,17 @@ from ..parts.windows import operand_views
 from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
-from .declare import across_of, as_multiplied, declare, ends_apart, ends_held, operand_array, piece_of
+from .declare import (
+    COLUMNS,
+    LAID_ALONG,
+    across_of,
+    as_multiplied,
+    declare,
+    ends_apart,
+    ends_held,
+    operand_array,
+    piece_of,
+)
 from .fetched import product_fault, steps_of
 from .held_sum import held_end
 from .step import corner, step_at
@@ -64,8 +74,6 @@ from .warpgroup_sum import Factors, sum_of
 
 MOST_ALONG = 65535  # CTAs along y or z
 BOX_ROWS = 256  # at most, along a dim of a box
-COLUMNS = 256  # at most, of one wgmma
-LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,13 @@ from ..parts.leaving import BY_COLUMNS, PIECE, STAGED_STORES, columns_beside, ro
 from ..parts.tile_reads import may_read_tiles, reads_of, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
-from .declare import across_of, piece_of
+from .declare import COLUMNS, LAID_ALONG, across_of, piece_of
 from .fetched import load_of
 
-COLUMNS = 256  # at most, of one wgmma
 MOST_STAGES = 16
 MOST_CONSUMERS = 3
 SPANS = (0, 32, 64, SWIZZLE_BYTES)
 LAYOUTS = ("padded", "padded_once", "turned", "turned_once")
-LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 
 
 def fields(case: Case) -> Fields:
@@ -221,4 +219,4 @@ def _async(case: Case) -> Accepts:
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))
 
 
-__all__ = ["COLUMNS", "LAID_ALONG", "fields"]
+__all__ = ["fields"]
