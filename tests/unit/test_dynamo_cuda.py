@@ -125,8 +125,9 @@ def test_memory_is_torchs_and_nothing_is_waited_for(machine: Machine, torch: Any
 
 
 def test_sizes_have_programs_of_their_own_and_share_the_code(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
-    shapes = [program(*arguments(rows))[0].shape[0] for rows in (7, 9, 7, 30, 9)]
-    assert shapes == [7, 9, 7, 30, 9]
+    kept = arguments()
+    shapes = [program(Tensor((rows, 6)), *kept[1:3], rows)[0].shape[0] for rows in (7, 9, 7, 30, 9)]
+    assert shapes == [7, 9, 7, 30, 9] and [*program._sized] == [(7,), (9,), (30,)]
     codes = {id(found.program._code) for found in program._sized.values()}
     assert len(codes) == 1
 
@@ -163,8 +164,9 @@ def test_an_input_in_another_order_is_copied(machine: Machine, torch: Any, progr
 
 def test_a_program_gives_its_memory_back(machine: Machine, torch: Any) -> None:  # noqa: F811
     made = on_cuda.OnCuda(Piece(on_card(layers()), frozenset(["w", "b"]), None))
+    kept = arguments()
     for rows in range(2, 14):
-        made(*arguments(rows))
+        made(Tensor((rows, 6)), *kept[1:3], rows)
     assert len(made._sized) == on_cuda.MOST_SIZES
     living = set(machine.living)
     made.close()
