@@ -60,6 +60,9 @@ def _changed(body: tuple[Statement, ...], others: dict[int, Statement | None]) -
             continue
         blocks = {word: getattr(s, word) for word in words_held(type(s), ("body", "otherwise"))}
         made = {word: _changed(block, others) for word, block in blocks.items()}
+        if blocks.get("body") and not made["body"]:  # a block has a line
+            kept += [] if isinstance(s, (nodes.For, nodes.If)) and not any(made.values()) else [s]
+            continue
         is_same = all(len(made[w]) == len(b) and all(x is y for x, y in zip(made[w], b)) for w, b in blocks.items())
         kept.append(s if is_same else replace(s, **made))
     return tuple(kept)
