@@ -549,7 +549,7 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
 
 // region n8: n8 : REDUCE at 15:5
 // plan contraction multistage: tile [64, 64, 64], threads [128], stages 2
-extern "C" __global__ void __maxnreg__(120)
+extern "C" __global__ void __maxnreg__(128)
 n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__ n8, int M, int D, int N)
 {
   const int cta_x = (int)blockIdx.x;

@@ -241,7 +241,7 @@ conv_W(const fp16 *__restrict__ W, fp16 *__restrict__ conv_W)
 
 // region conv: conv : Conv at 16:5, silu : Elementwise at 17:5
 // plan contraction warp_specialized: tile [64, 256, 64], stages 5
-extern "C" __global__ void __maxnreg__(200)
+extern "C" __global__ void __maxnreg__(216)
 conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
 {
   const int cta_x = (int)blockIdx.x;

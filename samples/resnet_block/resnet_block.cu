@@ -565,7 +565,7 @@ conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, c
 
 // region conv2: conv2 : Conv at 38:5, bn2 : BatchNorm at 39:5, add : Elementwise at 40:5, relu2 : Elementwise at 41:5
 // plan contraction warp_specialized: tile [64, 256, 64], stages 5
-extern "C" __global__ void __maxnreg__(200)
+extern "C" __global__ void __maxnreg__(216)
 conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, const fp16 *__restrict__ bn2_shift, const fp16 *__restrict__ X, fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
 {
   const int cta_x = (int)blockIdx.x;

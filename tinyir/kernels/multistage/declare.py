@@ -16,7 +16,7 @@ from ..resources import allotted, threads_of
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
 ADDRESSING = 48  # registers
-BY_THREADS, SPLIT = 8, 32  # more where threads copy operands, whose addresses they keep, and where words are split
+BY_THREADS, SPLIT = 16, 32  # more where threads copy operands, whose addresses they keep, and where words are split
 WARP = 32
 STEP = 16  # along the sum, of one set of fragments
 FRAGMENTS = {
@@ -32,7 +32,11 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     words, wide = max(1, kernel.dtype.bytes // 4), 2 if kernel.lhs.dtype.bytes == 4 else 1
     held = math.prod(plan.warp_tile) // WARP * words
     beside = wide * sum(plan.warp_tile) // 2 + ADDRESSING + (SPLIT if wide > 1 else 0)
-    beside += BY_THREADS if any(plan.load_of(read.tensor).by == "ld" for read in (kernel.lhs, kernel.rhs)) else 0
+    beside += (
+        BY_THREADS - held // BY_THREADS
+        if any(plan.load_of(read.tensor).by == "ld" for read in (kernel.lhs, kernel.rhs))
+        else 0
+    )
     shared = tile_array(plan, kernel, 0), tile_array(plan, kernel, 1), staged_array(plan, kernel)
     return Needs(shared, registers=allotted(plan, held + beside), accumulators=held)
 

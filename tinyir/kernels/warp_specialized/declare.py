@@ -33,6 +33,7 @@ OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in re
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
 ADDRESSING = 34  # registers beside accumulators: ptxas asks for 26
 LEAVING_BYTES = 48  # registers: 192 sums spill with them in 232 and in 255
+COLUMN_PLACES = 16  # registers of where neighbours along columns go
 LEAVING_COLUMNS = 32  # registers of what neighbours along columns take: 192 sums spill with them in 232
 
 
@@ -60,7 +61,9 @@ def _ending_registers(plan: Plan, region: Region, kernel: Contraction, held: Num
         return 0
     if all(plan.store_of(t.name).by == "tma" for t in region.outputs):
         return _read_beside(region, kernel, held)
-    return held // 2 + _read_beside(region, kernel, held) if leave_by_rows(plan, region) else held // 4
+    if leave_by_rows(plan, region):
+        return held // 2 + _read_beside(region, kernel, held)
+    return held // 4 + (COLUMN_PLACES if leave_in_columns(plan, region) else 0)
 
 
 def _read_beside(region: Region, kernel: Contraction, held: Number) -> Number:
