@@ -72,8 +72,8 @@ def materialize_prologues(
     wanted: Container[str] | None = None,
 ) -> tuple[Module, tuple[Materialized, ...]]:
     """The module with the prologues apart for which that is faster by `time_of` (microseconds of a region's kernel),
-    and what was done. `has_engine`: the card has a copy engine, which fetches windows. `least_of` is what a kernel takes
-    at the least, which costs nothing to ask for. `wanted` are the regions to look at (default: all)."""
+    and what was done. `has_engine`: the card has a copy engine, which fetches windows. `least_of` is what a kernel
+    takes at the least, which costs nothing to ask for. `wanted` are the regions to look at (default: all)."""
     regions: list[Region] = []
     done: list[Materialized] = []
     made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
