@@ -18,6 +18,7 @@ CHAIN_CLOCKS = {1: 250, 2: 0, 3: 0}  # of it beside, where warpgroups wait for m
 TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way out
 SM_BYTES_PER_US = 4.5e4  # that one SM fetches
 NEAR = 0.6  # of the time of computing: less of memory does not show
+MANY = 4  # times as many columns as rows
 SHARPNESS = 8.0  # how sharply the longer of computing and memory rules the whole
 BESIDE = {1: 1.15, 2: 1.0, 3: 0.92}  # how much of the exponentials' time stays beside the products, by warpgroups
 
@@ -47,9 +48,12 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     )
     parts = {"compute": compute, "memory": memory}
     if memory > NEAR * compute:
-        block = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # the first, which all products wait for
-        chain = compute + waves * blocks * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
-        parts[max(parts, key=parts.__getitem__)] = longer_of(chain, memory, SHARPNESS) + block
+        first = chain = 0.0
+        height = flash.height.evaluate(sizes)
+        if height <= tile.rows and length >= MANY * height:  # few queries: columns are read once, from memory
+            first = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # which all products wait for
+            chain = waves * blocks * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
+        parts[max(parts, key=parts.__getitem__)] = longer_of(compute + chain, memory, SHARPNESS) + first
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
 
 

@@ -40,6 +40,7 @@ from .fetched import steps_of
 ROWS = 64  # of one wgmma
 DRAIN_CLOCKS = 60  # from the last product to the first addition; worked out, not measured
 READ_CLOCKS = 1.8  # an element that a thread reads from memory by itself: 105 us of a 1x1 convolution with a residual
+SHORT_ROW_CLOCKS = 11.3  # of a copy engine for a row of a window of fewer channels than the box has: 7x7 of 3 channels
 CAPPED = 8.0  # how sharply what all SMs take from L2 rules a step
 OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, four bytes of B a clock and column
 
@@ -82,6 +83,10 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     joining = pick(down * across > 1, t["cluster_clocks"], 0.0)
     epilogue = _epilogue(plan, region, kernel, rows, t)
     clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
+    for view, own, across_it in zip(operand_views(region, kernel), (rows, columns), (columns / bn, rows / bm)):
+        if isinstance(view, View) and view.windows is not None and kernel.sum[-1].size.evaluate(sizes) < bk:
+            copied = own * extent_of(kernel.batch).evaluate(sizes) * depth / bk * -(-across_it // 1) / device.sms
+            clocks = most(clocks, SHORT_ROW_CLOCKS * copied)
     in_flight = (
         plan.stages
         * plan.parts
