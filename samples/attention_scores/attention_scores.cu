@@ -70,10 +70,8 @@
 //     assume B*H < 2147418112
 //     assume B*H*floor((M + 127)/128)*floor((N + 127)/128) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
-//   launch n8.3 as n8_3 of n8 : sm90 grid [B*H*floor((M + 63)/64)*floor((N + 63)/64)] block [128] smem 41984 B
+//   launch n8.3 as n8_3 of n8 : sm90 grid [floor((N + 127)/128), floor((M + 127)/128), B*H] block [16, 16]
 //     tensors [Q, K, n8]  symbols [M, D, N]
-//     assume B*H < 2147418112
-//     assume B*H*floor((M + 63)/64)*floor((N + 63)/64) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
 //   launch n9 : sm90 grid [B*H*M] block [32] early
 //     tensors [n8, n15]  symbols [H, M, N]
@@ -82,12 +80,11 @@
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
+__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
 __device__ void copy_16(void *to, const void *from);
-__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
-__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
@@ -112,6 +109,7 @@ template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
 
 #ifndef TINYIR_SIM
+__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
@@ -125,13 +123,6 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
   if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
   *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
                             __funnelshift_r(w[3], w[4], bits));
-}
-__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
-}
-__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
@@ -239,20 +230,6 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
-template <int span, int count>
-__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
-  const int lane = (int)threadIdx.x % 32;
-  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
-#pragma unroll
-  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
-}
-template <int span, int count>
-__device__ __forceinline__ void factor_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
-  const int lane = (int)threadIdx.x % 32;
-  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 8 + lane / 16 * 8) * span + lane / 8 % 2 * 16) ^ 2 * column);
-#pragma unroll
-  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
-}
 
 // region n8: n8 : REDUCE at 15:5
 // plan contraction warp_specialized: tile [128, 128, 64], stages 6
@@ -548,132 +525,77 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction multistage: tile [64, 64, 64], threads [128], stages 2
-extern "C" __global__ void __maxnreg__(128)
+// plan contraction synchronous: tile [128, 128, 32], micro [8, 8], threads [16, 16]
+extern "C" __global__ void __maxnreg__(144)
 n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__ n8, int M, int D, int N)
 {
   const int cta_x = (int)blockIdx.x;
-  const int lane = (int)threadIdx.x % 32;
-  const int warp_index = (int)threadIdx.x / 32;
+  const int cta_y = (int)blockIdx.y;
+  const int cta_z = (int)blockIdx.z;
+  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
   const int thread_x = (int)threadIdx.x;
-  extern __shared__ __align__(1024) unsigned char smem[];
-  fp16 *const a = (fp16 *)smem;  // 2 x [64, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 16384);  // 2 x [64, 64], swizzled by 128 B
-  float (&staged)[4][16][36] = *(float (*)[4][16][36])(smem + 32768);
-  const int tiles_m = (M + 63) / 64;
-  const int tiles_n = (N + 63) / 64;
-  const int batch = cta_x / ((long long)tiles_m * tiles_n);
+  const int thread_y = (int)threadIdx.y;
+  __shared__ __align__(16) fp16 a[32][136];
+  __shared__ __align__(16) fp16 b[32][136];
+  float acc[8][8] = {};
+  float ar[8];
+  float br[8];
+  const int m0 = 128 * cta_y;
+  const int n0 = 128 * cta_x;
   launch_next();
-  const tile_place tm_tn = grouped_tile((long long)cta_x - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
-  const int tm = tm_tn.row, tn = tm_tn.column;
-  const int m0 = 64 * tm;
-  const int n0 = 64 * tn;
-  const int wm = 32 * (warp_index / 2);
-  const int wn = 32 * (warp_index % 2);
-  float acc[2][4][4] = {};  // this thread's part of its warp's [32, 32]
-  unsigned int af[2][2][4];  // its part of [32, 16]
-  unsigned int bf[2][2][4];  // its part of [16, 32]
-  #pragma unroll
-  for (int t = 0; t < 1; ++t) {
-    // plan cache: Q -> smem at k0.o, as a
-    #pragma unroll
-    for (int element = thread_x; element < 4096; element += 128) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i2 = m0 + r;
-      const int k0 = c + 64 * t;
-      swizzled_at<128>(a + 4096 * t, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
-    }
-    // plan cache: K -> smem at k0.o, as b
-    #pragma unroll
-    for (int element = thread_x; element < 4096; element += 128) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i3 = n0 + r;
-      const int k0 = c + 64 * t;
-      swizzled_at<128>(b + 4096 * t, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
-    }
-  }
-  int p_slot = 1;
-  int s_slot = 0;
-  __syncthreads();
-  operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
-  factor_along<128>(bf[0], b + 4096 * s_slot, wn, 0);
   #pragma unroll 1
-  for (int k = 0; k < D; k += 64) {
-    const int next = k + 64;
+  for (int k = 0; k < D; k += 32) {
     // plan cache: Q -> smem at k0.o, as a
     #pragma unroll
-    for (int element = thread_x; element < 4096; element += 128) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i2 = m0 + r;
-      const int k0 = c + next;
-      swizzled_at<128>(a + 4096 * p_slot, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
+    for (int element = thread_index; element < 4096; element += 256) {
+      const int ro = element / 256;
+      const int co = element / 64 % 4;
+      const int ri = element / 8 % 8;
+      const int ci = element % 8;
+      const int i2 = m0 + ri + 8 * ro;
+      const int k0 = ci + 8 * co + k;
+      a[ci + 8 * co][ri + 8 * ro] = i2 < M && k0 < D ? Q[(long long)D * M * cta_z + (long long)D * i2 + k0] : fp16{0x0000};
     }
     // plan cache: K -> smem at k0.o, as b
     #pragma unroll
-    for (int element = thread_x; element < 4096; element += 128) {
-      const int r = element / 64;
-      const int c = element % 64;
-      const int i3 = n0 + r;
-      const int k0 = c + next;
-      swizzled_at<128>(b + 4096 * p_slot, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
+    for (int element = thread_index; element < 4096; element += 256) {
+      const int ro = element / 256;
+      const int co = element / 64 % 4;
+      const int ri = element / 8 % 8;
+      const int ci = element % 8;
+      const int i3 = n0 + ri + 8 * ro;
+      const int k0 = ci + 8 * co + k;
+      b[ci + 8 * co][ri + 8 * ro] = i3 < N && k0 < D ? K[(long long)D * N * cta_z + (long long)D * i3 + k0] : fp16{0x0000};
     }
-    operand_along<128>(af[1], a + 4096 * s_slot, wm, 16);
-    factor_along<128>(bf[1], b + 4096 * s_slot, wn, 16);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
-    operand_along<128>(af[0], a + 4096 * s_slot, wm, 32);
-    factor_along<128>(bf[0], b + 4096 * s_slot, wn, 32);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
-    operand_along<128>(af[1], a + 4096 * s_slot, wm, 48);
-    factor_along<128>(bf[1], b + 4096 * s_slot, wn, 48);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
-    if (++p_slot == 2) { p_slot = 0; }
-    if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
-    operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
-    factor_along<128>(bf[0], b + 4096 * s_slot, wn, 0);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
-  }
-  // region n8: staged, n8
-  #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    __syncwarp();
-    #pragma unroll
-    for (int piece = 0; piece < 4; ++piece) {
+    // plan micro [8, 8]: this thread's share of the tile
+    #pragma unroll 2
+    for (int kk = 0; kk < 32; ++kk) {
       #pragma unroll
-      for (int element_ = 0; element_ < 4; ++element_) {
-        const int r = 8 * (element_ / 2) + lane / 4;
-        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
-        staged[warp_index][r][n] = acc[i][piece][element_];
+      for (int v = 0; v < 8; ++v)
+        ar[v] = float_of_fp16(a[kk][8 * thread_y + v]);
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        br[v] = float_of_fp16(b[kk][8 * thread_x + v]);
+      #pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          acc[i][j] += ar[i] * br[j];
+        }
       }
     }
-    __syncwarp();
-    #pragma unroll 8
-    for (int v = 0; v < 16; ++v) {
-      const int down = v;
-      const int across = lane;
-      const int row = down + 16 * i + m0 + wm;
-      const int col = across + n0 + wn;
-      if (row < M && col < N) {
-        n8[(long long)M * N * batch + (long long)N * row + col] = staged[warp_index][down][across];
+    __syncthreads();
+  }
+  // region n8: n8
+  #pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int i2 = i + m0 + 8 * thread_y;
+    #pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int i3 = j + n0 + 8 * thread_x;
+      if (i2 < M && i3 < N) {
+        n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
       }
     }
   }
@@ -681,7 +603,7 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
 
 // region n9: n9 : REDUCE at 17:5, n10 : SUB at 19:5, n11 : MUL at 20:5, n12 : EXP2 at 21:5, n13 : REDUCE at 22:5, n14 : FDIV at 24:5, n15 : CAST at 25:5
 // plan row row_streamed: tile [1, 512], threads [32]
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __maxnreg__(64)
 n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
 {
   const int cta_x = (int)blockIdx.x;

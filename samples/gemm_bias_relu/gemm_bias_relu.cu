@@ -506,7 +506,7 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
 
 // region gemm: gemm : GEMM at 17:5, bias_add : Elementwise at 18:5, relu : Elementwise at 19:5
 // plan contraction multistage: tile [64, 64, 64], threads [128], stages 2
-extern "C" __global__ void __maxnreg__(128)
+extern "C" __global__ void __maxnreg__(136)
 gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__restrict__ bias, fp16 *__restrict__ C2, int M, int K, int N)
 {
   const int cta_x = (int)blockIdx.x;

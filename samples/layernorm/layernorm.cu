@@ -49,7 +49,7 @@ template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16
 
 // region layernorm: layernorm : LayerNorm at 18:5
 // plan row row_resident: tile [4, 768], threads [32, 4]
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __maxnreg__(64)
 layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16 *__restrict__ beta, fp16 *__restrict__ Y, int R)
 {
   const int cta_x = (int)blockIdx.x;

@@ -46,7 +46,7 @@ template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16
 
 // region softmax: softmax : Softmax at 12:5
 // plan row row_streamed: tile [1, 1024], threads [32]
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __maxnreg__(64)
 softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;

@@ -73,7 +73,7 @@ def test_whatever_is_dropped_is_named(name: str) -> None:
 def test_little_is_harmless() -> None:
     every = [m for name in NAMES for m in every_mutant(module_of(name))]
     counts = Counter(map(is_harmless, every)), Counter(map(is_for_values, every))
-    assert counts[0][True] < 0.04 * len(every) and counts[1][True] < 0.1 * len(every), counts
+    assert counts[0][True] < 0.04 * len(every) and counts[1][True] < 0.12 * len(every), counts
 
 
 VALUES = [

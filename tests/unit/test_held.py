@@ -29,7 +29,7 @@ def test_a_text_is_known_by_every_character() -> None:
 
 def test_other_code_checks_again(monkeypatch: pytest.MonkeyPatch) -> None:
     held.mark("a text")
-    monkeypatch.setattr(held, "_code", lambda: "other")
+    monkeypatch.setattr(held, "code", lambda: "other")
     assert not held.is_marked("a text")
 
 

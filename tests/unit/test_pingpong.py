@@ -37,6 +37,7 @@ def in_turn(
         regs=Regs(40, 232),
         persistent=how.pop("ctas", persistent),
         bind=tuple(b for b in one.bind if b.place != "warpgroup"),
+        load=tuple(item for item in one.load if item.swizzle),  # what the epilogue reads by tiles no pair in turn takes
     )
     return replace(made, plans=(replace(changed, **how),))
 

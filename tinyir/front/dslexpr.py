@@ -160,6 +160,7 @@ class Evaluator:
             return self.fused(tree)
         raise refuse(
             "E0002",
+            hint="",
             found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
             expected=Phrase("a value"),
             span=span_of_tree(tree),
@@ -255,6 +256,7 @@ class Evaluator:
             if getattr(arg, "data", "") != "ident":
                 raise refuse(
                     "E0002",
+                    hint="",
                     found=self.text[arg.meta.start_pos : arg.meta.end_pos][:40],
                     expected=Phrase("a variable"),
                     span=span_of_tree(arg),
@@ -324,6 +326,7 @@ class Evaluator:
                 return _shown(top // bottom if str(tree.children[0]) == "floor" else top.ceildiv(bottom))
         raise refuse(
             "E0002",
+            hint="",
             found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
             expected=Phrase("a number, a size, a word or a list"),
             span=span_of_tree(tree),
@@ -370,7 +373,7 @@ def _size(item: Any, tree: Any) -> Any:
         return item
     if isinstance(item, Expr) or isinstance(item, str) and item.isidentifier():
         return Expr.of(item)
-    raise refuse("E0002", found=str(item), expected=Phrase("a size"), span=span_of_tree(tree))
+    raise refuse("E0002", hint="", found=str(item), expected=Phrase("a size"), span=span_of_tree(tree))
 
 
 def _shown(size: Any) -> Any:

@@ -29,6 +29,7 @@ def expr_of(tree: Any) -> Expr:
         if not parts[0].isascii():  # what isl and C cannot spell
             raise refuse(
                 "E0002",
+                hint="",
                 found=str(parts[0]),
                 expected=Phrase("a symbol of ASCII letters, digits and `_`"),
                 span=_span(tree),
@@ -54,7 +55,7 @@ def integer_of(tree: Any) -> int:
     """The integer of a tree of rule `expr` that must not name anything. Raises Refused (E0002)."""
     found = expr_of(tree).constant
     if found is None:
-        raise refuse("E0002", found=str(expr_of(tree)), expected=Phrase("an integer"), span=_span(tree))
+        raise refuse("E0002", hint="", found=str(expr_of(tree)), expected=Phrase("an integer"), span=_span(tree))
     return found
 
 

@@ -31,8 +31,10 @@ def check_unwritten(module: Any) -> Iterator[Diag]:
         regions = [program.region(name) for name in kernel.regions]
         has_none = {t.name for region in regions for t in region.outputs if ZERO in t.type.shape}
         results = {item.output for region in regions for item in region.yields} - has_none
-        results &= {t.name for t in module.plans.program.model.outputs} | {
-            t.name for region in program.regions if region.name not in kernel.regions for t in region.inputs
+        results &= {
+            *(t.name for t in module.plans.program.model.outputs),
+            *(t.name for t in program.buffers if t.attr("alias") is not None),  # in memory that has another name too
+            *(t.name for region in program.regions if region.name not in kernel.regions for t in region.inputs),
         }  # others stay in the kernel
         read = {name for k in launch for name in _read_in(k)} & own
         for name in sorted((results | read) - written):

@@ -15,7 +15,7 @@ from ..resources import allotted, threads_of
 
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
-ADDRESSING = 48  # registers
+ADDRESSING = 54  # registers
 BY_THREADS, SPLIT = 16, 32  # more where threads copy operands, whose addresses they keep, and where words are split
 WARP = 32
 STEP = 16  # along the sum, of one set of fragments

@@ -20,6 +20,8 @@ from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.point import Fresh, names_in
 from ..problem import Row
+from ..resources import register_limit
+from .declare import declare
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -27,15 +29,16 @@ from .team import Team
 
 def resident_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `row_resident`. Raises Refused (E1611) for what the template has no place for."""
-    return _kernel(plan, problem.region, problem.kernel, is_resident=True)
+    return _kernel(plan, problem, is_resident=True)
 
 
 def streamed_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `row_streamed`. Raises Refused (E1611) for what the template has no place for."""
-    return _kernel(plan, problem.region, problem.kernel, is_resident=False)
+    return _kernel(plan, problem, is_resident=False)
 
 
-def _kernel(plan: Plan, region: Region, kernel: Row, is_resident: bool) -> Kernel:
+def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
+    region, kernel = problem.region, problem.kernel
     fresh = Fresh(names_in(region))
     team = Team.of(plan, region, kernel, fresh)
     run = _run_of(plan, region, kernel, team)
@@ -50,6 +53,7 @@ def _kernel(plan: Plan, region: Region, kernel: Row, is_resident: bool) -> Kerne
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
+        regs=register_limit(plan, declare(plan, problem)),  # left alone ptxas spills around a slow division
     )
 
 
