@@ -46,8 +46,9 @@ def run_line(line: str, given: bytes = b"") -> Done:
 
 
 def run_in_shell(line: str, given: bytes = b"", seconds: float = 120) -> Done:
-    """The line in bash, with the filters of this checkout on the path."""
-    environment = {**os.environ, **ENVIRONMENT, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}"}
+    """The line in bash, with the filters of this checkout and this very Python on the path."""
+    folders = (str(ROOT / "bin"), str(Path(sys.executable).parent), os.environ["PATH"])
+    environment = {**os.environ, **ENVIRONMENT, "PATH": os.pathsep.join(folders)}
     done = subprocess.run(
         ["bash", "-c", line], input=given, capture_output=True, cwd=ROOT, env=environment, timeout=seconds
     )
