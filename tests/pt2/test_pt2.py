@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import io
-import tarfile
 from pathlib import Path
 
 import ml_dtypes
@@ -19,6 +17,8 @@ from tinyir.kit.diag import Refused
 from tinyir.play.tiny import play
 from tinyir.runtime.weights import read_weights
 
+from .archives import members_of
+
 ARCHIVES = Path(__file__).parent / "archives.tar.xz"
 # How far an output may be from torch's, of the largest number of that output.
 NEAR = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 1e-2}
@@ -28,24 +28,12 @@ REFUSED = {"written": "E0144"}
 WHOLE = ("linear", "open_attention", "tied")  # that go through the whole compiler
 
 
-@functools.cache
-def members() -> dict[str, bytes]:
-    """The files of the archive of archives."""
-    found = {}
-    with tarfile.open(ARCHIVES) as tar:
-        for member in tar.getmembers():
-            file = tar.extractfile(member)
-            assert file is not None
-            found[member.name] = file.read()
-    return found
-
-
-NAMES = sorted(n.removesuffix(".pt2") for n in members() if n.endswith(".pt2"))
+NAMES = sorted(n.removesuffix(".pt2") for n in members_of(ARCHIVES) if n.endswith(".pt2"))
 
 
 def arrays_of(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The inputs of a program, and what torch computed of them: bf16 is kept as fp32."""
-    arrays = np.load(io.BytesIO(members()[f"{name.removesuffix('.core')}.npz"]))
+    arrays = np.load(io.BytesIO(members_of(ARCHIVES)[f"{name.removesuffix('.core')}.npz"]))
     given, wanted = ([arrays[n] for n in arrays.files if n[0] == side] for side in "io")
     if name.startswith("binary_bf16"):
         given = [g.astype(ml_dtypes.bfloat16) for g in given]
@@ -68,7 +56,7 @@ def agree(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_plays_what_torch_computed(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.pt2"
-    file.write_bytes(members()[file.name])
+    file.write_bytes(members_of(ARCHIVES)[file.name])
     if name in REFUSED:
         with pytest.raises(Refused) as fault:
             to_json(file.read_bytes(), file.name)
@@ -89,7 +77,7 @@ def test_plays_what_torch_computed(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WHOLE)
 def test_compiles_what_torch_exported(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.pt2"
-    file.write_bytes(members()[file.name])
+    file.write_bytes(members_of(ARCHIVES)[file.name])
     given, wanted = arrays_of(name)
     with tinyir.compile(file, device="sim") as program:
         agree(list(program(*given).values()), wanted)
@@ -105,7 +93,7 @@ def test_every_op_is_in_a_program_that_torch_ran() -> None:
     from tinyir.front.pt2.table import ATEN_OPS
 
     seen = set()
-    for name, raw in members().items():
+    for name, raw in members_of(ARCHIVES).items():
         if name.endswith(".pt2"):
             with zipfile.ZipFile(io.BytesIO(raw)) as archive:
                 model = json.loads(archive.read(next(n for n in archive.namelist() if n.endswith("model.json"))))

@@ -3,9 +3,7 @@ and what we give and keep. `make_states.py` says how the archives came to be."""
 
 from __future__ import annotations
 
-import functools
 import io
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from tinyir.ir import tiny
 from tinyir.kit.diag import Refused
 from tinyir.sim.host import COMPILERS
 
+from .archives import members_of
 from .test_pt2 import agree
 
 ARCHIVES = Path(__file__).parent / "states.tar.xz"
@@ -28,24 +27,12 @@ SIMULATED = ("cache_copied.core", "cache_put", "net.core", "norm", "counter", "r
 assert COMPILERS
 
 
-@functools.cache
-def members() -> dict[str, bytes]:
-    """The files of the archive of archives."""
-    found = {}
-    with tarfile.open(ARCHIVES) as tar:
-        for member in tar.getmembers():
-            file = tar.extractfile(member)
-            assert file is not None
-            found[member.name] = file.read()
-    return found
-
-
-NAMES = sorted(n.removesuffix(".pt2") for n in members() if n.endswith(".pt2"))
+NAMES = sorted(n.removesuffix(".pt2") for n in members_of(ARCHIVES) if n.endswith(".pt2"))
 
 
 def calls_of(name: str) -> list[dict[str, np.ndarray]]:
     """What each call was given, gave and left."""
-    arrays = np.load(io.BytesIO(members()[f"{name.removesuffix('.core')}.npz"]))
+    arrays = np.load(io.BytesIO(members_of(ARCHIVES)[f"{name.removesuffix('.core')}.npz"]))
     found: dict[int, dict[str, np.ndarray]] = {}
     for key in arrays.files:
         call, _, word = key.partition(".")
@@ -61,7 +48,7 @@ def side(call: dict[str, np.ndarray], letter: str) -> list[np.ndarray]:
 @pytest.mark.parametrize("name", NAMES)
 def test_keeps_what_torch_keeps(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.pt2"
-    file.write_bytes(members()[file.name])
+    file.write_bytes(members_of(ARCHIVES)[file.name])
     if name in REFUSED:
         with pytest.raises(Refused) as fault:
             to_json(file.read_bytes(), file.name)
@@ -100,7 +87,7 @@ def test_states_of_these_are_written_in_place() -> None:
     copied = set()
     for name in NAMES:
         if name not in REFUSED:
-            module: Any = front.read(to_json(members()[f"{name}.pt2"], f"{name}.pt2"))
+            module: Any = front.read(to_json(members_of(ARCHIVES)[f"{name}.pt2"], f"{name}.pt2"))
             for stage in ("index", "poly"):
                 module = lower_to(stage, module, "sm90")
             said = [d for d in to_region.verdicts(module) if d.code in ("R3406", "R3407")]

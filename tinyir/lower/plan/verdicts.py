@@ -207,7 +207,7 @@ def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Dia
 
 
 def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
-    """Why contractions are no one launch."""
+    """Why contractions are not one launch."""
     if rewrite is not split_siblings:
         return {}
     found = siblings_of(parts)
