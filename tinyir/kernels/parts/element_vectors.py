@@ -73,19 +73,14 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
     """The values and stores at the neighbours from `first` on, whose value is `at`: on each side of a place at which
     the map becomes another, where it does, and one by one where they are on both."""
-    halves = halves_of(region, str(first)) if len(run.axes) == 1 and run.is_whole else None
+    halves = halves_of(region, str(first), run.width) if len(run.axes) == 1 and run.is_whole else None
     if halves is not None:
         before, behind = (_neighbours(side, fresh, run, first, at) for side in (halves.before, halves.behind))
-        start = halves.number.substitute({str(first): at})
-        step = (halves.number - first).constant
-        if step is not None and is_multiple(start, run.width) and halves.place % run.width == 0:
-            return (nodes.If((Bound(halves.number, upper=Expr.of(halves.place)),), before, behind),)
-        if step is not None:
-            last = Bound(halves.number, upper=Expr.of(halves.place - (run.width - 1)))
-            other = nodes.If(
-                (Bound(halves.number, lower=Expr.of(halves.place)),), behind, _one_by_one(region, fresh, run, first)
-            )
-            return (nodes.If((last,), before, (other,)),)
+        if is_multiple(at, run.width) and halves.place % run.width == 0:
+            return (nodes.If((Bound(first, upper=Expr.of(halves.place)),), before, behind),)
+        last = Bound(first, upper=Expr.of(halves.place - (run.width - 1)))
+        other = nodes.If((Bound(first, lower=Expr.of(halves.place)),), behind, _one_by_one(region, fresh, run, first))
+        return (nodes.If((last,), before, (other,)),)
     neighbours = SideBySide(region, fresh, run, first, {str(first): at})
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     return written_beside(writer, neighbours)

@@ -3,13 +3,15 @@
 %both = where(cmplt(index(i1), 4096), A where i1 < 4096 else 0.0, B where 0 <= i1 - 4096 else 0.0)
 
 before the place: %both = A          from it on: %both = B
+
+Where a map has several such places, it is parted at the middle one: n pieces take log n choices, one inside the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.body import Binary, Body, BroadcastInDim, Index, Literal, Select, Ternary, rebuild, walk
+from ...ir.body import Binary, Body, BroadcastInDim, Index, Literal, Ref, Select, Ternary, rebuild, walk
 from ...ir.expr import Bound, Expr
 from ...ir.region import Region
 from ...ir.traits import bodies_of
@@ -18,24 +20,28 @@ from ...kit.records import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """The region where `number` is less than `place`, and where it is not."""
+    """The region where the axis is less than `place`, and where it is not."""
 
-    number: Expr
     place: int
     before: Region
     behind: Region
 
 
-def halves_of(region: Region, along: str) -> Halves | None:
-    """The first place at which a map becomes another along an axis; None where it is the same all along."""
-    for condition in _conditions(region):
-        index, literal = condition.left, condition.right
-        if along in index.expr.names():
-            number, place = index.expr, int(literal.value)
-            return Halves(
-                number, place, *(_side(region, condition, number, place, is_before) for is_before in (True, False))
-            )
-    return None
+def halves_of(region: Region, along: str, width: int) -> Halves | None:
+    """Both sides of a place at which a map becomes another along an axis. None where there is none that has `width`
+    elements that are alike before it and after it."""
+    places = sorted({place for condition in _conditions(region) if (place := _place(condition, along)) is not None})
+    size = next(a.size.constant for a in region.iters if a.name == along)
+    last = size if size is not None else max(places, default=0) + width
+    wide = [
+        place
+        for before, place, after in zip((0, *places), places, (*places[1:], last))
+        if place - before >= width and after - place >= width
+    ]
+    if not wide:
+        return None
+    place = wide[len(wide) // 2]
+    return Halves(place, *(_side(region, along, place, is_before) for is_before in (True, False)))
 
 
 def _conditions(region: Region) -> Iterator[Binary]:
@@ -55,22 +61,35 @@ def _condition(node: Body) -> Binary | None:
     return condition if is_place and isinstance(condition.right, Literal) else None
 
 
-def _side(region: Region, condition: Binary, number: Expr, place: int, is_before: bool) -> Region:
-    """The region on one side of the place: the choice is made, and guards that say the same are gone."""
+def _place(condition: Binary, along: str) -> int | None:
+    """The number from which on an axis makes the comparison false; None where that is not one number."""
+    apart = (condition.left.expr - Expr.of(along)).constant
+    return int(condition.right.value) - apart if apart is not None else None
+
+
+def _side(region: Region, along: str, place: int, is_before: bool) -> Region:
+    """The region on one side of the place: the choices that are known there are made, and guards that say the same are
+    gone. A choice that is another value now is that value wherever it is used."""
+    same: dict[str, Body] = {}
 
     def put(body: Body) -> Body:
-        if _condition(body) == condition:
+        if isinstance(body, Ref) and body.index is None:
+            return same.get(body.name, body)
+        condition = _condition(body)
+        other = _place(condition, along) if condition is not None else None
+        if other is not None and (place <= other if is_before else place >= other):
             return put(body.second if is_before else body.third)
         if isinstance(body, Select):
-            left = tuple(rest for b in body.guard if (rest := _rest(b, number, place, is_before)) is not None)
+            left = tuple(rest for b in body.guard if (rest := _rest(b, Expr.of(along), place, is_before)) is not None)
             return put(body.then) if not left else rebuild(replace(body, guard=left), put)
         return rebuild(body, put)
 
-    return replace(
-        region,
-        lets=tuple(replace(let, expr=put(let.expr)) for let in region.lets),
-        yields=tuple(replace(y, expr=put(y.expr)) for y in region.yields),
-    )
+    lets = []
+    for let in region.lets:
+        lets.append(replace(let, expr=put(let.expr)))
+        if isinstance(lets[-1].expr, Ref) and lets[-1].expr.index is None:
+            same[let.name] = lets[-1].expr
+    return replace(region, lets=tuple(lets), yields=tuple(replace(y, expr=put(y.expr)) for y in region.yields))
 
 
 def _rest(bound: Bound, number: Expr, place: int, is_before: bool) -> Bound | None:
