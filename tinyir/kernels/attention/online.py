@@ -78,6 +78,7 @@ class OnlineSoftmax:
         own = {limit.name: Expr.of(self.of(limit.name)) for limit in self.score.limits}
         self.masks = tuple(mask.substitute(own) for mask in self.score.masks)
         of_axis = (self.row.size.constant, ZERO) if has_all_rows else (rows, self.m0)
+        self.first_row = of_axis[1]
         sides = sides_of(self.masks, self.row.name, self.column.name, *of_axis)
         self.walk: Walk = walk_of(sides, self.column.size, columns, self.of)
         self.is_longest_last = any(
@@ -99,7 +100,7 @@ class OnlineSoftmax:
 
     def limits(self) -> Iterable[Statement]:
         """What data say of the tile's columns."""
-        values = Values(self.first, self.point)
+        values = Values(self.first, self.point | {self.row.name: self.first_row})
         for limit in self.score.limits:
             yield nodes.Choose(self.of(limit.name), values.at(limit.value), limit.most + 1)
 
@@ -144,9 +145,13 @@ class OnlineSoftmax:
     def read_ahead(self, n0: Expr, is_cut: bool) -> Iterable[Statement]:
         """Reads what the work on the scores of the block whose first column is `n0` needs of tensors."""
         for read, name in self.ahead_of.items():
-            value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
-            element = nodes.Assign(Place(name, (self._r, self._n)), value)
-            yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
+            yield from self.read_one(read, name, n0, is_cut)
+
+    def read_one(self, read: Read, name: str, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """Reads what of one tensor, for the block whose first column is `n0`, the registers `name` have."""
+        value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
+        element = nodes.Assign(Place(name, (self._r, self._n)), value)
+        yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
 
     def softmax(self, n0: Expr, is_cut: bool, is_first: bool) -> Iterable[Statement]:
         """Scores of the block whose first column is `n0` become weights, and what was summed is scaled to the new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...kit.records import dataclass
 from ...target.arch import ARCHS
@@ -13,7 +14,7 @@ from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
-from .match import flash_of
+from .match import Box, flash_of
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
@@ -62,19 +63,30 @@ def has_two_queries(plan: Plan) -> bool:
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
-    shared = *operand_arrays(plan, problem), *(a for a in output_arrays(plan, problem) if a is not None)
-    query, ring = sizes_of(plan, problem.kernel).rings
-    return Needs(shared, 2 * (query + 2 * ring), launched_with(plan), registers_of(plan, problem.kernel))
+    rings = operand_arrays(plan, problem)
+    shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None)
+    barriers = 2 * sum(array.slots for array in rings)
+    return Needs(shared, barriers, launched_with(plan), registers_of(plan, problem.kernel))
 
 
-def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, Array, Array]:
-    """The rings of the query, the key and the value."""
+def tiles_of(plan: Plan, kernel: Streaming) -> tuple[tuple[Read, Box], ...]:
+    """What the work on scores reads that a plan has the copy engine fetch."""
+    return tuple((r, box) for r, box in flash_of(kernel).tiles if plan.load_of(r.tensor).by == "tma")
+
+
+def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
+    """The rings of the query, the key and the value, and of what scores meet besides: a block of it is in registers
+    before the block's products are done, so that it has a slot less."""
     sizes, flash = sizes_of(plan, problem.kernel), flash_of(problem.kernel)
     query, ring = sizes.rings
     return (
         Array("q", flash.query.dtype, (sizes.rows, sizes.deep), query, SWIZZLE),
         Array("k", flash.key.dtype, (sizes.columns, sizes.deep), ring, SWIZZLE),
         Array("v", flash.value.dtype, (sizes.columns, sizes.wide), ring, SWIZZLE),
+        *(
+            Array(f"{read.tensor}.tile", read.dtype, (sizes.rows, sizes.columns), ring - 1, SWIZZLE)
+            for read, _ in tiles_of(plan, problem.kernel)
+        ),
     )
 
 
@@ -120,4 +132,5 @@ __all__ = [
     "most_registers",
     "registers_of",
     "sizes_of",
+    "tiles_of",
 ]
