@@ -12,6 +12,7 @@ from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
 from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
+from ..attention.score import score_of
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
 from .match import Box, flash_of
@@ -21,7 +22,9 @@ SPAN = 64  # 16-bit elements of a swizzled row
 SWIZZLE = 128  # bytes
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
-ADDRESSING = 18  # registers beside the arrays
+ADDRESSING = 18  # registers beside the arrays, at least
+BESIDE = 24  # with which the compiler is quick, and one more for each 8 columns of the output's sum
+OF_WORK = 24  # more, where scores meet other work than a factor, masks and what is read ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     rings = operand_arrays(plan, problem)
     shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None)
     barriers = 2 * sum(array.slots for array in rings)
-    return Needs(shared, barriers, launched_with(plan), registers_of(plan, problem.kernel))
+    return Needs(shared, barriers, limit_of(plan, problem.kernel), registers_of(plan, problem.kernel))
 
 
 def tiles_of(plan: Plan, kernel: Streaming) -> tuple[tuple[Read, Box], ...]:
@@ -113,6 +116,16 @@ def most_registers(plan: Plan) -> int:
     return plan.regs.consumer if plan.regs else launched_with(plan)
 
 
+def limit_of(plan: Plan, kernel: Streaming) -> int:
+    """Registers of each thread that the kernel is compiled for: all that it is launched with where roles exchange them,
+    else what a consumer's thread needs."""
+    if plan.regs:
+        return launched_with(plan)
+    has_work = score_of(kernel).work is not None and not reads_ahead(kernel)
+    beside = BESIDE + sizes_of(plan, kernel).width // 8 + OF_WORK * has_work
+    return min(launched_with(plan), registers_of(plan, kernel) + beside)
+
+
 def launched_with(plan: Plan) -> int:
     """Registers that each thread of a CTA has at first: an equal share of an SM's."""
     arch = ARCHS[plan.arch]
@@ -129,6 +142,7 @@ __all__ = [
     "operand_arrays",
     "output_arrays",
     "declare",
+    "limit_of",
     "most_registers",
     "registers_of",
     "sizes_of",

@@ -28,7 +28,7 @@ from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import split
 from ..parts.tiles import fewer
-from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of, tiles_of
+from .declare import SPAN, STAGED, STEP, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
@@ -78,7 +78,8 @@ class _Template(OnlineSoftmax):
         body += [self._producer(tiles), self._consumer(tiles)]
         threads = WARPGROUP * (1 + self.count)
         grid = (Expr.of(plan.persistent) if plan.persistent else heads * high,)
-        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads,), tuple(body))
+        regs = 0 if plan.regs else limit_of(plan, self.streaming)
+        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads,), tuple(body), regs=regs)
 
     # --- declarations
 
