@@ -23,8 +23,8 @@ SWIZZLE = 128  # bytes
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays, at least
-BESIDE = 24  # with which the compiler is quick, and one more for each 8 columns of the output's sum
-OF_WORK = 24  # more, where scores meet other work than a factor, masks and what is read ahead
+BESIDE = 30  # with which the compiler spills nothing, and one more for each 12 columns of the output's sum
+OF_WORK = 24  # more at most, 3 for each 8 columns, where scores meet work beside a factor, masks and reads ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def limit_of(plan: Plan, kernel: Streaming) -> int:
     if plan.regs:
         return launched_with(plan)
     has_work = score_of(kernel).work is not None and not reads_ahead(kernel)
-    beside = BESIDE + sizes_of(plan, kernel).width // 8 + OF_WORK * has_work
+    beside = BESIDE + sizes_of(plan, kernel).width // 12 + has_work * min(OF_WORK, 3 * plan.tile[1] // 8)
     return min(launched_with(plan), registers_of(plan, kernel) + beside)
 
 
