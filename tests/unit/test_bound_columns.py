@@ -4,6 +4,7 @@ block may see, in any order of the data, and what it gives is what playback give
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -135,6 +136,25 @@ def test_attention_between_the_ends_equals_playback(
     found, wanted = (run["O"].astype(np.float64) for run in (simulated(code, arrays, 1), played(code, arrays)))
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_allclose(found, wanted, rtol=3e-3, atol=3e-3)
+
+
+def test_a_mask_that_says_what_is_not_seen() -> None:
+    """-inf where documents differ, or where a row comes before a column: as many columns are between the ends."""
+    module = regions_of(masked(s=140, t=150))
+    text = region.show(module)
+    plain = re.search(r"%seen += cmpeq\((.*)\)\n", text)
+    assert plain is not None
+    hidden = f"%seen = or(cmpne({plain[1]}), cmplt({plain[1]}))"
+    text = text.replace(plain[0].rstrip(), hidden)
+    text = re.sub(r"where\((broadcast_in_dim\(%seen, dims=\[[\d, ]*\]\)), (.*), -inf\)", r"where(\1, -inf, \2)", text)
+    other = region.parse(text)
+    (way, _) = bound_columns.ways(pair_of(other), Names.of(other))
+    made = with_parts(other, {r.name: (r,) for r in other.program.regions} | {way[2].name: way})
+    assert [d for d in region.check(made) if d.is_error] == []
+    assert len(way[0].yields) == 4  # of both comparisons
+    arrays = drawn(other, "rising", {})
+    found, wanted = (play_region.play(m, arrays)["O"] for m in (made, other))
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_it_is_done_where_the_cost_model_finds_that_it_takes_less() -> None:

@@ -47,7 +47,6 @@ from ...ir.traits import axes_of
 from ...ir.types import DTYPES, TensorType
 from ...kit.records import dataclass
 from ..attention import Streaming, streaming_of
-from ..attention.limits import parts_of
 from ..attention.score import score_of
 from ..attention.second import inlined
 from ..attention.weights import No
@@ -61,10 +60,10 @@ Three = tuple[Region, Region, Region]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A comparison that must hold: `op` of a number of the row and one of the column, `is_row_left` where the row's is
-    the left one, `is_not` where it must not hold."""
+    """A comparison of a number of the row and one of the column that must hold: that they are equal, or where `is_less`
+    that one is less, the row's where `is_row_left`; with `is_not` that it is not less."""
 
-    op: str
+    is_less: bool
     of_row: Body
     of_column: Body
     is_row_left: bool
@@ -73,7 +72,7 @@ class Compared:
     def may_hold(self, low: Body, high: Body, at: Body) -> Body:
         """Whether it may hold of a column `at` and a row within `low` and `high`."""
         under, over = _less(at, low), _less(high, at)
-        if self.op == "cmpeq":
+        if not self.is_less:
             return Binary("and", _no(under), _no(over), TRUTH)
         if self.is_row_left:
             return _no(over) if self.is_not else _less(low, at)
@@ -94,20 +93,33 @@ def ways(pair: tuple[Region, Region], names: Names) -> Iterator[Three]:
 def _choices(region: Region, kernel: Streaming) -> Iterator[tuple[Ternary, tuple[Compared, ...]]]:
     """The choices of -inf for a score, each with the comparisons that must hold for another number."""
     for body in (n for let in region.lets for n in walk(let.expr) if isinstance(n, Ternary) and n.op == "where"):
-        if isinstance(body.third, Literal) and body.third.value == -math.inf:
+        if _is_lowest(body.third) != _is_lowest(body.second):
             try:
-                parts = parts_of(inlined(region, body.first))
+                parts = _parts(inlined(region, body.first), _is_lowest(body.second))
             except No:
                 continue
-            compared = tuple(c for part in parts if (c := _compared(part, kernel)) is not None)
+            compared = tuple(c for part in parts if (c := _compared(*part, kernel)) is not None)
             if compared:
                 yield body, compared
 
 
-def _compared(condition: Body, kernel: Streaming) -> Compared | None:
-    is_not = isinstance(condition, Unary) and condition.op == "not"
-    body = condition.x if is_not else condition
-    if not isinstance(body, Binary) or body.op not in ("cmpeq", "cmplt") or is_not and body.op == "cmpeq":
+def _is_lowest(body: Body) -> bool:
+    return isinstance(body, Literal) and body.value == -math.inf
+
+
+def _parts(condition: Body, is_not: bool) -> Iterator[tuple[Body, bool]]:
+    """What must hold together, or not hold, for a condition to hold, or not to."""
+    if isinstance(condition, Binary) and condition.op == ("or" if is_not else "and"):
+        yield from _parts(condition.left, is_not)
+        yield from _parts(condition.right, is_not)
+    elif isinstance(condition, Unary) and condition.op == "not":
+        yield from _parts(condition.x, not is_not)
+    else:
+        yield condition, is_not
+
+
+def _compared(body: Body, is_not: bool, kernel: Streaming) -> Compared | None:
+    if not isinstance(body, Binary) or body.op not in ("cmpne" if is_not else "cmpeq", "cmplt"):
         return None
     row, column = kernel.row.name, kernel.column.name
     sides = (body.left, body.right)
@@ -117,7 +129,7 @@ def _compared(condition: Body, kernel: Streaming) -> Compared | None:
     if not any(isinstance(n, Read) for side in sides for n in walk(side)) or any(map(_folds, sides)):
         return None
     is_left = meets[0] == {row}
-    return Compared(body.op, *(sides if is_left else sides[::-1]), is_left, is_not)
+    return Compared(body.op == "cmplt", *(sides if is_left else sides[::-1]), is_left, is_not)
 
 
 def _folds(body: Body) -> bool:
@@ -213,7 +225,7 @@ class _Bounded:
         first, end = (self._spread(Read(t.name, index, PLACE), of_rows, axes) for t in ends)
         choice: Body = self.choice
         for holds in (_less(here, end), _no(_less(here, first))):
-            choice = Ternary("where", holds, choice, self.choice.third, self.choice.dtype)
+            choice = Ternary("where", holds, choice, neutral_of("max", choice.dtype), choice.dtype)
 
         def put(body: Body) -> Body:
             return choice if body is self.choice else rebuild(body, put)

@@ -1,8 +1,7 @@
 """Masks whose ends the data give: a cache with room, of which each sequence has filled another length.
 
     where(cmplt(index(i3), lengths[i0]), x, -inf)           →   mask i3 < limit0, limit0 = lengths[i0] within 0..S
-    where(cmplt(index(i3), ends[floor(i2/128)]), x, -inf)   →   the same, with tiles of which no block of 128 rows has
-                                                                but a part
+    where(cmplt(index(i3), ends[floor(i2/128)]), x, -inf)   →   the same, where tiles are parts of blocks of 128 rows
 
 A comparison of integers whose difference is a number of rows and columns, and a number of data that is the same for all
 of a tile, is a mask like any other with that number as a symbol. The kernel reads the number once for each tile, so
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Ternary, Unary, walk
+from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Ternary, Unary, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.region import Region
 from ...ir.traits import axes_of
@@ -46,7 +45,7 @@ def limits_in(
     limits: list[Limit] = []
     rest: list[Body] = []
     try:
-        parts = list(parts_of(inlined(region, condition)))
+        parts = list(_parts(inlined(region, condition)))
     except No:
         return (), (), condition
     for part in parts:
@@ -64,11 +63,11 @@ def limits_in(
     return tuple(masks), tuple(limits), left
 
 
-def parts_of(condition: Body) -> Iterator[Body]:
-    """What must hold together for a condition to hold."""
+def _parts(condition: Body) -> Iterator[Body]:
+    """What must hold together."""
     if isinstance(condition, Binary) and condition.op == "and":
-        yield from parts_of(condition.left)
-        yield from parts_of(condition.right)
+        yield from _parts(condition.left)
+        yield from _parts(condition.right)
     else:
         yield condition
 
@@ -107,12 +106,11 @@ def _limit(condition: Body, row: Axis, column: Axis, number: int) -> tuple[Bound
 
 def _blocks(body: Body, row: str) -> Iterator[int]:
     """The rows of the blocks by whose number an expression is read, 1 where it is read by the row itself."""
-    for name in (e for n in walk(body) for e in getattr(n, "index", None) or ()):
-        for atom in (atom for _, monomial in name.terms for atom in monomial):
-            if isinstance(atom, Floor) and row in atom.num.names() and atom.num == Expr.of(row) and atom.den.constant:
-                yield atom.den.constant
-            elif atom == row or isinstance(atom, Floor) and row in (*atom.num.names(), *atom.den.names()):
-                yield 1
+    for node in (n for n in walk(body) if row in axes_of(n) and not isinstance(n, (Unary, Binary))):
+        atoms = (a for e in node.index for _, m in e.terms for a in m) if isinstance(node, Read) else (row,)
+        for atom in (a for a in atoms if row in ((a,) if isinstance(a, str) else (*a.num.names(), *a.den.names()))):
+            is_block = isinstance(atom, Floor) and atom.num == Expr.of(row) and atom.den.constant is not None
+            yield atom.den.constant if is_block else 1
 
 
 def _is_chosen(body: Body) -> bool:
@@ -138,4 +136,4 @@ def _linear(body: Body) -> tuple[Expr, list[tuple[int, Body]]]:
     return ZERO, [(1, body)]
 
 
-__all__ = ["Limit", "limits_in", "parts_of"]
+__all__ = ["Limit", "limits_in"]

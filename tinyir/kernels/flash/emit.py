@@ -146,7 +146,7 @@ class _Template(OnlineSoftmax):
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
         is_of_scores = word in self.tiles.values()
-        if self.score.limits and word in "kv" and not box.page:
+        if self.score.limits and word in ("k", "v") and not box.page:
             row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
         corner = box.at(self.m0, row) if is_of_scores else box.at(row, ZERO)
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
