@@ -21,7 +21,7 @@ SM_BYTES_PER_US = 4.5e4  # that one SM fetches
 NEAR = 0.6  # of the time of computing: less of memory does not show
 MANY = 4  # times as many columns as rows
 SHARPNESS = 8.0  # how sharply the longer of computing and memory rules the whole
-BESIDE = {1: 1.15, 2: 1.0, 3: 0.92}  # how much of the exponentials' time stays beside the products, by warpgroups
+BESIDE = {1: 1.15, 2: 1.0, 3: 0.96}  # how much of the exponentials' time stays beside the products, by warpgroups
 
 
 def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
