@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.bench.attention import Case, model_of
 from tinyir.ir import gpu, plan
 from tinyir.kernels.attention import streaming_of
 from tinyir.kernels.flash.match import flash_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
+from tinyir.lower.plan.choose import WORTH
 
 from .checked import check_gpu, check_plan
 from .stages import needs_host_compiler
@@ -32,18 +34,17 @@ def with_tiles(model: dict[str, Any]) -> tuple[Any, list[plan.Plan]]:
 
 @needs_host_compiler
 @pytest.mark.parametrize(
-    ("model", "columns"),
+    ("model", "columns", "seed"),
     [
-        (BIASED, 64),
-        (BIASED, 128),
-        ({**BIASED, "t": 136, "s": 136, "causal": True, "d": 128, "batch": 2}, 128),
-        ({**BIASED, "mask": "bf16", "dtype": "bf16", "s": 70, "t": 72}, 64),
+        (BIASED, 64, 0),
+        (BIASED, 128, 1),
+        ({**BIASED, "t": 136, "s": 136, "causal": True, "d": 128, "batch": 2}, 128, 2),
+        ({**BIASED, "mask": "bf16", "dtype": "bf16", "s": 70, "t": 72}, 64, 3),
     ],
     ids=["64", "128", "causal", "bf16"],
 )
-@pytest.mark.parametrize("seed", [0, 1])
 def test_tiles_equal_playback(model: dict[str, Any], columns: int, seed: int) -> None:
-    """With a ring of one slot and of several, lengths that divide nothing, two orders of threads and copies."""
+    """With a ring of one slot and of several, and lengths that divide nothing, each in another order of threads."""
     module, fitting = with_tiles(model)
     one = next(p for p in fitting if p.tile[1] == columns)
     assert_equals_playback(with_few(plan.Module(module, (one,)), 2), arrays_of(module, {}, seed), seed)
@@ -62,6 +63,17 @@ def test_tiles_equal_playback(model: dict[str, Any], columns: int, seed: int) ->
 def test_which_tensors_come_in_tiles(change: dict[str, Any], is_tile: bool) -> None:
     module, fitting = with_tiles({**BIASED, **change})
     assert bool(fitting) == is_tile == bool(flash_of(streaming_of(*module.program.regions[:2])).tiles and fitting)
+
+
+def test_lengths_that_are_even_alone_have_a_plan_of_the_same_family() -> None:
+    """After the plan for rows of whole 16 bytes comes the one for pairs, where it is much faster than what assumes
+    less."""
+    case = Case("fp16", 4, 16, 16, 4096, 128, has_bias=True)
+    first, second, *others = to_plan.lower(regions_of(model_of(case)), "sm90", "h200").plans
+    assert [p.algo for p in (first, second)] == [ALGO, ALGO] and {p.algo for p in others} == {"streaming_mma"}
+    assert [p.load_of("bias").by for p in (first, second)] == ["tma", "ld"]
+    assert len(first.assume) == len(second.assume) and set(first.assume) != set(second.assume)
+    assert second.estimate.microseconds < WORTH * others[0].estimate.microseconds
 
 
 @pytest.mark.parametrize(
