@@ -223,7 +223,7 @@ __device__ __forceinline__ void factor_across(unsigned int (&x)[count][4], const
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
 // plan contraction streaming_softmax: tile [64, 128, 64], stages 4
-extern "C" __global__ void __launch_bounds__(256, 1)
+extern "C" __global__ void __maxnreg__(175)
 attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_constant__ tensor_map k_map, const __grid_constant__ tensor_map v_map, const __grid_constant__ tensor_map O_out_map, int B, int S)
 {
   const int cta_x = (int)blockIdx.x;

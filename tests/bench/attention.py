@@ -1,7 +1,8 @@
 """Attention as one kernel beside torch's by cuDNN, by FlashAttention 2 and by FlexAttention, on one card, in one run.
 
-    python tests/bench/attention.py [--part fp16 odd bf16 forms] [--out results.json] [--texts DIR] [--limit S]
-      measure, all or some parts; needs a GPU, PyCUDA, torch
+    python tests/bench/attention.py [--part fp16 odd bf16 forms] [--only WORD...] [--out results.json] [--texts DIR]
+      [--limit S]                                      measure, all or some parts, all cases or those whose names have
+                                                       one of the words; needs a GPU, PyCUDA, torch
     python tests/bench/attention.py --emit DIR                                       only write the CUDA texts, which
       needs none of them
     python tests/bench/attention.py --table results.json                             print the tables of docs
@@ -21,7 +22,7 @@ import functools
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -141,9 +142,15 @@ PARTS: dict[str, Callable[[], list[Case]]] = {
 }
 
 
-def cases(parts: Iterable[str] = PARTS) -> list[Case]:
-    """What is measured, in this order: those that need a rival to be compiled come last."""
-    return list(dict.fromkeys(case for part in parts for case in PARTS[part]()))
+def cases(parts: Iterable[str] = PARTS, words: Sequence[str] = ()) -> list[Case]:
+    """What is measured, in this order: those that need a rival to be compiled come last. With words only the cases
+    whose names have one of them."""
+    return only(dict.fromkeys(case for part in parts for case in PARTS[part]()), words)
+
+
+def only(found: Iterable[Case], words: Sequence[str]) -> list[Case]:
+    """The cases whose names have one of the words, where there are any."""
+    return [case for case in found if not words or any(word in case.name for word in words)]
 
 
 def model_of(case: Case) -> str:
@@ -423,6 +430,7 @@ def main() -> int:
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90")
     parser.add_argument("--plans", type=int, default=4)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--limit", type=float, default=math.inf)
     parser.add_argument("--out", type=Path, default=Path("attention.json"))
     args = parser.parse_args()
@@ -437,8 +445,8 @@ def main() -> int:
     if args.arch == "sm80":
         from tests.bench import attention_sm80
 
-        return attention_sm80.measure(args.out, args.limit, args.plans)
-    texts = texts_of(cases(args.part), functools.partial(prepared, folder=args.texts))
+        return attention_sm80.measure(args.out, args.limit, args.plans, args.only)
+    texts = texts_of(cases(args.part, args.only), functools.partial(prepared, folder=args.texts))
     return measure(texts, args.out, args.limit, measure_case, line, tables)
 
 

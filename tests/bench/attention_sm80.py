@@ -1,5 +1,6 @@
 """Attention by warps (sm80's form) beside torch's FlashAttention 2 on one card, in one run:
-`python tests/bench/attention.py --arch sm80 [--plans N] [--out results.json] [--limit S]`.
+`python tests/bench/attention.py --arch sm80 [--plans N] [--only WORD...] [--out results.json]
+[--limit S]`.
 
 The plans are those of family `streaming_mma`, the N that the cost model puts first for this card; the first is
 what a card without a copy engine of its size would get. Each is compared with fp64 before it is timed: its error may be
@@ -10,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.bench import measured
-from tests.bench.attention import MOST_ERROR, Case, graph_of, model_of, operands_of, rivals_of, wanted_of
+from tests.bench.attention import MOST_ERROR, Case, graph_of, model_of, only, operands_of, rivals_of, wanted_of
 from tests.bench.card import card_here
 from tests.bench.measured import mean
 
@@ -145,9 +146,10 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
-def measure(out: Path, limit: float, count: int) -> int:
-    """Every case, or as many as are begun before the limit in seconds; the exit code."""
-    texts = measured.made_of(cases(), functools.partial(made, count=count))
+def measure(out: Path, limit: float, count: int, words: Sequence[str]) -> int:
+    """Every case, or those whose names have one of the words, as many as are begun before the limit in seconds; the
+    exit code."""
+    texts = measured.made_of(only(cases(), words), functools.partial(made, count=count))
     return measured.measure(texts, out, limit, measure_case, line, table)
 
 

@@ -130,8 +130,8 @@ RULES: Mapping[str, Rule] = {
         lambda m: f"lanes = {int(m[1])}; lanes > 1",
     ),
     "swizzle": _changed(
-        r"(swizzled_at|operand_along|factor_along|store_piece_\w+)<(\d+)>",
-        lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }>",
+        r"(swizzled_at|operand_along|factor_along|rows_of_halves|store_piece_\w+)<(\d+)(?=[,>])",
+        lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }",
     ),
     "descriptor": _changed(
         r"matrix_descriptor\((.*), (\d+), (\d+)\)",

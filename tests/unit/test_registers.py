@@ -25,7 +25,7 @@ from .test_warp_specialized import product
 
 SLACK = 16
 SHAPES = shapes(40, 20)
-HELD = ("gemv", "multistage", "streaming", "synchronous", "warp_specialized")
+HELD = ("gemv", "multistage", "streaming", "streaming_softmax", "synchronous", "warp_specialized")
 QUICK = (  # a shape's first plan by each family of kernels
     ("sm80", SHAPES[0], "multistage"),
     ("sm80", SHAPES[0], "synchronous"),

@@ -151,4 +151,17 @@ template <class T> {_INLINE}{_WORD} word_of(T low, T high) {{ return low.bits | 
     _across("operand_across", _OUTER, _BEHIND),
     _along("factor_along", _OUTER, _BEHIND),
     _across("factor_across", _INNER, _BESIDE),
+    (
+        "rows_of_halves",
+        f"""\
+// A warpgroup's 64 rows as a left operand; `height` rows of the tile are between one swizzled row's columns and the next.
+template <int span, int height, int count>
+{_INLINE}void rows_of_halves({_WORD} (&x)[count][4], const void *tile, int row, int column) {{
+  {_LANE}
+  const int first = swizzled<span>((row + (int)threadIdx.x / 32 % 4 * 16 + {_INNER}) * span + {_BESIDE}), before = 2 * column / span;
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], (const unsigned char *)tile + (before + 32 * i / span) * height * span + (first ^ 32 * i % span));
+}}""",  # noqa: E501
+    ),
 )

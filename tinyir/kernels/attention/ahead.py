@@ -11,7 +11,7 @@ of a left operand, two in a word, and two are read at once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from ...ir.body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
 from ...ir.expr import Bound
@@ -58,10 +58,11 @@ def _has_neighbours(read: Read, column: str, shapes: Mapping[str, tuple]) -> boo
     return rest is not None and read.dtype.bytes == BYTES and read.dtype.is_float and column not in rest.names()
 
 
-def needs_of(kernel: Streaming) -> tuple[Bound, ...]:
-    """What must hold of the symbols for two neighbours to be one access: rows of even lengths."""
+def needs_of(kernel: Streaming, others: Collection[Read] = ()) -> tuple[Bound, ...]:
+    """What must hold of the symbols for two neighbours to be one access, but for `others`: rows of even lengths."""
     shapes = {t.name: t.type.shape for t in kernel.first.inputs}
-    return tuple(dict.fromkeys(b for read in reads_ahead(kernel) for b in multiple_of(shapes[read.tensor][-1], PAIR)))
+    reads = (read for read in reads_ahead(kernel) if read not in others)
+    return tuple(dict.fromkeys(b for read in reads for b in multiple_of(shapes[read.tensor][-1], PAIR)))
 
 
 def outer_of(kernel: Streaming) -> tuple[Axis, ...]:
@@ -79,10 +80,10 @@ def assumptions(kernel: Streaming, model: Model, always: tuple[Bound, ...] = ())
     return tuple(tuple(dict.fromkeys(assumed)) for assumed in both)
 
 
-def load_clocks(kernel: Streaming, plan: Plan, elements: int) -> float:
-    """Clocks of an SM in which it reads this number of elements of each tensor."""
-    width = PAIR if set(needs_of(kernel)) <= set(plan.assume) else 1
-    return len(reads_ahead(kernel)) * elements / LANES / width * LINES
+def load_clocks(kernel: Streaming, plan: Plan, elements: int, others: Collection[Read] = ()) -> float:
+    """Clocks of an SM in which it reads this number of elements of each tensor, but for `others`."""
+    width = PAIR if set(needs_of(kernel, others)) <= set(plan.assume) else 1
+    return sum(read not in others for read in reads_ahead(kernel)) * elements / LANES / width * LINES
 
 
 def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:

@@ -1,6 +1,7 @@
 """Masks whose ends the data give: a cache with room, of which each sequence has filled another length.
 
-    where(cmplt(index(i3), lengths[i0]), x, -inf)   →   mask i3 < limit0, limit0 = lengths[i0] within 0..S
+    where(cmplt(index(i3), lengths[i0]), x, -inf)           →   mask i3 < limit0, limit0 = lengths[i0] within 0..S
+    where(cmplt(index(i3), ends[floor(i2/128)]), x, -inf)   →   the same, where tiles are parts of blocks of 128 rows
 
 A comparison of integers whose difference is a number of rows and columns, and a number of data that is the same for all
 of a tile, is a mask like any other with that number as a symbol. The kernel reads the number once for each tile, so
@@ -11,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Ternary, Unary, walk
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Ternary, Unary, walk
+from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.region import Region
 from ...ir.traits import axes_of
 from ...ir.types import DTYPES
@@ -21,15 +22,18 @@ from .second import inlined
 from .weights import No
 
 I64 = DTYPES["i64"]
+TILE_ROWS = 64  # of the smallest tile on tensor cores: others have some times as many
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """An integer of a tile that data give: `value` within 0..`most`, by a name that no text has."""
+    """An integer of a tile that data give: `value` within 0..`most`, by a name that no text has. `rows`: it is that of
+    a block of this number of rows, which has whole tiles; 0 where it is the same for all rows."""
 
     name: str
     value: Body
     most: Expr
+    rows: int = 0
 
 
 def limits_in(
@@ -79,7 +83,10 @@ def _limit(condition: Body, row: Axis, column: Axis, number: int) -> tuple[Bound
     other, taken = _linear(low)
     place, data = place - other + is_not, [*data, *((-sign, body) for sign, body in taken)]  # not y < x: x <= y
     own = {row.name, column.name}
-    if not data or any(own & axes_of(body) or _is_chosen(body) for _, body in data):
+    if not data or any(column.name in axes_of(body) or _is_chosen(body) for _, body in data):
+        return None
+    rows = {size for _, body in data for size in _blocks(body, row.name)}
+    if len(rows) > 1 or any(size % TILE_ROWS for size in rows):
         return None
     by = {axis.name: sum(c for c, m in place.terms if m == (axis.name,)) for axis in (row, column)}
     rest = place - sum((c * Expr.of(name) for name, c in by.items()), ZERO)
@@ -94,7 +101,16 @@ def _limit(condition: Body, row: Axis, column: Axis, number: int) -> tuple[Bound
             "add" if sign > 0 else "sub", value, Unary("cast", body, I64) if body.dtype != I64 else body, I64
         )
     value = Binary("min", Binary("max", value, Literal(0, I64), I64), Index(wide, I64), I64)
-    return Bound(place + name - most, lower=ONE), Limit(name, value, wide)
+    return Bound(place + name - most, lower=ONE), Limit(name, value, wide, next(iter(rows), 0))
+
+
+def _blocks(body: Body, row: str) -> Iterator[int]:
+    """The rows of the blocks by whose number an expression is read, 1 where it is read by the row itself."""
+    for node in (n for n in walk(body) if row in axes_of(n) and not isinstance(n, (Unary, Binary))):
+        atoms = (a for e in node.index for _, m in e.terms for a in m) if isinstance(node, Read) else (row,)
+        for atom in (a for a in atoms if row in ((a,) if isinstance(a, str) else (*a.num.names(), *a.den.names()))):
+            is_block = isinstance(atom, Floor) and atom.num == Expr.of(row) and atom.den.constant is not None
+            yield atom.den.constant if is_block else 1
 
 
 def _is_chosen(body: Body) -> bool:

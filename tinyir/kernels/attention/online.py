@@ -14,7 +14,7 @@ What `kernels.attention` says of old sums under a new maximum holds here; the we
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir.accumulate import literal, neutral_of
 from ...ir.body import (
@@ -31,11 +31,13 @@ from ...ir.body import (
     Ternary,
     Unary,
     operands_of,
+    rebuild,
     walk,
 )
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
+from ...ir.traits import axes_of
 from ...ir.types import DTYPES, DType, TensorType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
@@ -78,6 +80,7 @@ class OnlineSoftmax:
         own = {limit.name: Expr.of(self.of(limit.name)) for limit in self.score.limits}
         self.masks = tuple(mask.substitute(own) for mask in self.score.masks)
         of_axis = (self.row.size.constant, ZERO) if has_all_rows else (rows, self.m0)
+        self.first_row = of_axis[1]
         sides = sides_of(self.masks, self.row.name, self.column.name, *of_axis)
         self.walk: Walk = walk_of(sides, self.column.size, columns, self.of)
         self.is_longest_last = any(
@@ -99,7 +102,7 @@ class OnlineSoftmax:
 
     def limits(self) -> Iterable[Statement]:
         """What data say of the tile's columns."""
-        values = Values(self.first, self.point)
+        values = Values(self.first, self.point | {self.row.name: self.first_row})
         for limit in self.score.limits:
             yield nodes.Choose(self.of(limit.name), values.at(limit.value), limit.most + 1)
 
@@ -144,9 +147,13 @@ class OnlineSoftmax:
     def read_ahead(self, n0: Expr, is_cut: bool) -> Iterable[Statement]:
         """Reads what the work on the scores of the block whose first column is `n0` needs of tensors."""
         for read, name in self.ahead_of.items():
-            value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
-            element = nodes.Assign(Place(name, (self._r, self._n)), value)
-            yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
+            yield from self.read_one(read, name, n0, is_cut)
+
+    def read_one(self, read: Read, name: str, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """Reads what of one tensor, for the block whose first column is `n0`, the registers `name` have."""
+        value = guarded(self._inside(is_cut), Values(self.first, self.point).at(read))
+        element = nodes.Assign(Place(name, (self._r, self._n)), value)
+        yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
 
     def softmax(self, n0: Expr, is_cut: bool, is_first: bool) -> Iterable[Statement]:
         """Scores of the block whose first column is `n0` become weights, and what was summed is scaled to the new
@@ -217,9 +224,9 @@ class OnlineSoftmax:
         """What is done to each score before its maximum is taken: the region's work, and -inf outside masks and
         tensors."""
         streaming, lowest = self.streaming, neutral_of("max", FP32)
-        guard = self.masks if is_cut else ()
-        guard += below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
-        names, score = self._names(n0), self._read("sc")
+        masks = self.masks if is_cut else ()
+        ends = below(Expr.of(self.column.name), self.column.size) if is_cut and self.is_column_guarded else ()
+        guard, names, score = (*masks, *ends), self._names(n0), self._read("sc")
         if self.score.work is None:
             masked = Select(guard, score, lowest, FP32)
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
@@ -230,10 +237,34 @@ class OnlineSoftmax:
             if name != streaming.scores:
                 inside.append(nodes.Value(name, put_ahead(values.at(self.first.let(name).expr), held)))
                 values.known[name] = Ref(name, self.first.let(name).expr.dtype)
-        inside.append(nodes.Assign(self._at("sc"), put_ahead(values.at(self.score.work), held)))
-        guard += self.row_guard if self._reaches(inside) else ()  # of a row beyond the end nothing is stored
+        value = put_ahead(values.at(self.score.work), held)
+        inside.append(nodes.Assign(self._at("sc"), value))
+        ends += self.row_guard if self._reaches(inside) else ()  # of a row beyond the end nothing is stored
+        guard = (*masks, *ends)
+        if guard and self._reads_by_axes(inside):  # behind a branch each read would wait for the one before
+            met = nodes.Value(self.of("met"), value)
+            known = [replace(s, value=self._read_inside(s.value, ends)) for s in (*inside[:-1], met)]
+            masked = Select(guard, Ref(met.name, FP32), lowest, FP32)
+            return (*names, *known, nodes.Assign(self._at("sc"), masked))
         nothing = (nodes.Assign(self._at("sc"), lowest),)
         return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
+
+    def _reads_by_axes(self, body: Sequence[Statement]) -> bool:
+        """Whether statements read tensors, each element at a row and a column as they are: inside the tensor, whatever
+        masks leave."""
+        if any(not isinstance(s, (nodes.Value, nodes.Assign)) for s in body) or not self._reaches(body):
+            return False
+        sizes = {a.name: a.size for a in self.first.iters}
+        shapes = {t.name: t.type.shape for t in self.first.inputs}
+        reads = [n for s in body for n in walk(s.value) if isinstance(n, Read) and n.tensor in shapes]
+        places = [place for read in reads for place in zip(read.index, shapes[read.tensor])]
+        return all(e.constant is not None or sizes.get(e.name) == size for e, size in places)
+
+    def _read_inside(self, body: Body, ends: tuple[Bound, ...]) -> Body:
+        """An expression whose reads of tensors are 0 outside of these bounds on their own row and column."""
+        if isinstance(body, Read) and any(t.name == body.tensor for t in self.first.inputs):
+            return guarded(tuple(end for end in ends if axes_of(body) & set(end.expr.names())), body)
+        return rebuild(body, lambda inner: self._read_inside(inner, ends))
 
     def _reaches(self, body: Iterable[Statement]) -> bool:
         """Whether statements read a tensor."""

@@ -71,6 +71,13 @@ def score_of(kernel: Streaming) -> Score:
     )
 
 
+def blocks_split(kernel: Streaming, rows: int) -> str:
+    """Why tiles of this number of rows are not parts of the blocks whose columns data bound, in words; empty where they
+    are."""
+    blocks = sorted({limit.rows for limit in score_of(kernel).limits if limit.rows % rows})
+    return Phrase("rows that divide {blocks}, the rows whose columns end together", blocks=blocks[0]) if blocks else ""
+
+
 def scaled(body: Body) -> tuple[float, Body] | None:
     """A positive number and what it multiplies, or divides into it."""
     if not isinstance(body, Binary) or body.op not in ("mul", "fdiv"):
@@ -161,4 +168,4 @@ def _is_small(body: Body, weighed: str) -> bool:
     return bool(sides) and all(_is_small(getattr(body, side), weighed) for side in sides)
 
 
-__all__ = ["Score", "is_bare", "is_total", "named", "outgrown", "scaled", "score_of", "weight_dtype"]
+__all__ = ["Score", "blocks_split", "is_bare", "is_total", "named", "outgrown", "scaled", "score_of", "weight_dtype"]

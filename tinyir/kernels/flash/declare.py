@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...kit.records import dataclass
 from ...target.arch import ARCHS
@@ -11,16 +12,19 @@ from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
 from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
+from ..attention.score import score_of
 from ..family import Array, Needs, Problem
 from ..resources import threads_of
-from .match import flash_of
+from .match import Box, flash_of
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
 SWIZZLE = 128  # bytes
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
-ADDRESSING = 18  # registers beside the arrays
+ADDRESSING = 18  # registers beside the arrays, at least
+BESIDE = 30  # with which the compiler spills nothing, and one more for each 12 columns of the output's sum
+OF_WORK = 24  # more at most, 3 for each 8 columns, where scores meet work beside a factor, masks and reads ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +66,30 @@ def has_two_queries(plan: Plan) -> bool:
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
-    shared = *operand_arrays(plan, problem), *(a for a in output_arrays(plan, problem) if a is not None)
-    query, ring = sizes_of(plan, problem.kernel).rings
-    return Needs(shared, 2 * (query + 2 * ring), launched_with(plan), registers_of(plan, problem.kernel))
+    rings = operand_arrays(plan, problem)
+    shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None)
+    barriers = 2 * sum(array.slots for array in rings)
+    return Needs(shared, barriers, limit_of(plan, problem.kernel), registers_of(plan, problem.kernel))
 
 
-def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, Array, Array]:
-    """The rings of the query, the key and the value."""
+def tiles_of(plan: Plan, kernel: Streaming) -> tuple[tuple[Read, Box], ...]:
+    """What the work on scores reads that a plan has the copy engine fetch."""
+    return tuple((r, box) for r, box in flash_of(kernel).tiles if plan.load_of(r.tensor).by == "tma")
+
+
+def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
+    """The rings of the query, the key and the value, and of what scores meet besides: a block of it is in registers
+    before the block's products are done, so that it has a slot less."""
     sizes, flash = sizes_of(plan, problem.kernel), flash_of(problem.kernel)
     query, ring = sizes.rings
     return (
         Array("q", flash.query.dtype, (sizes.rows, sizes.deep), query, SWIZZLE),
         Array("k", flash.key.dtype, (sizes.columns, sizes.deep), ring, SWIZZLE),
         Array("v", flash.value.dtype, (sizes.columns, sizes.wide), ring, SWIZZLE),
+        *(
+            Array(f"{read.tensor}.tile", read.dtype, (sizes.rows, sizes.columns), ring - 1, SWIZZLE)
+            for read, _ in tiles_of(plan, problem.kernel)
+        ),
     )
 
 
@@ -101,6 +116,16 @@ def most_registers(plan: Plan) -> int:
     return plan.regs.consumer if plan.regs else launched_with(plan)
 
 
+def limit_of(plan: Plan, kernel: Streaming) -> int:
+    """Registers of each thread that the kernel is compiled for: all that it is launched with where roles exchange them,
+    else what a consumer's thread needs."""
+    if plan.regs:
+        return launched_with(plan)
+    has_work = score_of(kernel).work is not None and not reads_ahead(kernel)
+    beside = BESIDE + sizes_of(plan, kernel).width // 12 + has_work * min(OF_WORK, 3 * plan.tile[1] // 8)
+    return min(launched_with(plan), registers_of(plan, kernel) + beside)
+
+
 def launched_with(plan: Plan) -> int:
     """Registers that each thread of a CTA has at first: an equal share of an SM's."""
     arch = ARCHS[plan.arch]
@@ -117,7 +142,9 @@ __all__ = [
     "operand_arrays",
     "output_arrays",
     "declare",
+    "limit_of",
     "most_registers",
     "registers_of",
     "sizes_of",
+    "tiles_of",
 ]

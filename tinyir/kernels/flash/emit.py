@@ -1,6 +1,6 @@
 """The kernel of the flash family: two contractions with a softmax between them on the tensor cores of sm90.
 
-    role producer    one thread fetches the query's tile, then block by block keys and values, into rings
+    role producer    one thread fetches the query's tile, then block by block keys, bias and values, into rings
     role consumer    for each tile of 64 rows a warpgroup
       sc = q * k of the first block; its softmax; p = the weights
       for each further block
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ...ir.body import Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -27,7 +28,7 @@ from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.point import split
 from ..parts.tiles import fewer
-from .declare import SPAN, STAGED, STEP, SWIZZLE, operand_arrays, output_arrays, sizes_of
+from .declare import SPAN, STAGED, STEP, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
@@ -52,7 +53,9 @@ class _Template(OnlineSoftmax):
         self.row_guard = guard_of_row(self.kernel, plan.tile[0])
         self.count, kernel, second = plan.consumers.count, self.kernel, self.second
         self.rings = {array.label: array for array in operand_arrays(plan, problem)}
-        self.boxes = (("q", kernel.query), ("k", kernel.key), ("v", kernel.value))
+        self.tiles = {read: f"{read.tensor}.tile" for read, _ in tiles_of(plan, problem.kernel)}
+        of_tiles = ((self.tiles[read], box) for read, box in tiles_of(plan, problem.kernel))
+        self.boxes = (("q", kernel.query), ("k", kernel.key), ("v", kernel.value), *of_tiles)
         self.staged = tuple(
             (item, box, array)
             for item, box, array in zip(second.yields, kernel.outputs, output_arrays(plan, problem))
@@ -75,7 +78,8 @@ class _Template(OnlineSoftmax):
         body += [self._producer(tiles), self._consumer(tiles)]
         threads = WARPGROUP * (1 + self.count)
         grid = (Expr.of(plan.persistent) if plan.persistent else heads * high,)
-        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads,), tuple(body))
+        regs = 0 if plan.regs else limit_of(plan, self.streaming)
+        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads,), tuple(body), regs=regs)
 
     # --- declarations
 
@@ -120,7 +124,8 @@ class _Template(OnlineSoftmax):
     def _producer(self, tiles: Expr) -> Statement:
         t = Expr.of(self.of("t"))
         n0 = Expr.of(self.of("n0"))
-        blocks = (nodes.Let(self.of("n0"), self.walk.start(t)), *self._fetch("k", n0), *self._fetch("v", n0))
+        fetches = [s for word in ("k", *self.tiles.values(), "v") for s in self._fetch(word, n0)]
+        blocks = (nodes.Let(self.of("n0"), self.walk.start(t)), *fetches)
         loop = nodes.For(self.of("t"), ZERO, self.walk.steps, blocks)
         cursors = tuple(
             nodes.Cursor(self.of(f"{word}.next"), self.rings[word].slots, phase=1) for word, _ in self.boxes
@@ -134,16 +139,18 @@ class _Template(OnlineSoftmax):
         return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
 
     def _fetch(self, word: str, row: Expr) -> tuple[Statement, ...]:
-        """One operand's tile into the next slot of its ring."""
+        """One operand's tile into the next slot of its ring: from this row on, or this column of scores."""
         box: Box = dict(self.boxes)[word]
         rows, columns = self.rings[word].shape
         cursor = self.of(f"{word}.next")
         slot = self._slot(word, cursor)
         full = Place(self.of(f"full.{word}"), slot=slot)
-        if self.score.limits and word != "q" and not box.page:
+        is_of_scores = word in self.tiles.values()
+        if self.score.limits and word in ("k", "v") and not box.page:
             row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
+        corner = box.at(self.m0, row) if is_of_scores else box.at(row, ZERO)
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
-        at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(box.at(row, ZERO)))
+        at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(corner))
         source = Place(f"{self.of(word)}.map", at)
         return (
             *page,
@@ -176,6 +183,7 @@ class _Template(OnlineSoftmax):
         yield from self.read_ahead(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole)
         yield nodes.WaitGroup("wgmma", 0, ("qk",))
         yield from self._give_back("k")
+        yield from self._tiles_read()
         yield from self.softmax(Expr.of(self.of("n0.last")), is_cut=not walk.is_whole, is_first=True)
         for word, low, high, is_cut in (
             ("cut", ONE, walk.cut, True),
@@ -199,7 +207,24 @@ class _Template(OnlineSoftmax):
         yield nodes.WaitGroup("wgmma", 0, (f"qk.{word}", f"pv.{word}"))
         yield from self._give_back("k")
         yield from self._give_back("v")
+        yield from self._tiles_read()
         yield from self.softmax(Expr.of(self.of("n0")), is_cut, is_first=False)
+
+    def read_one(self, read: Read, name: str, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """As `OnlineSoftmax` has it, or of the tile that the copy engine has brought."""
+        word = self.tiles.get(read)
+        if word is None:
+            yield from super().read_one(read, name, n0, is_cut)
+            return
+        yield nodes.Wait(Place(self.of(f"full.{word}"), slot=self._slot(word)), self._phase(word), (f"load.{word}",))
+        yield nodes.Ldmatrix(Place(name), Place(self.of(word), (Expr.of(self.of("part")), ZERO), self._slot(word)))
+
+    def _tiles_read(self) -> Iterable[Statement]:
+        """All threads of a warpgroup have read what scores meet besides."""
+        if self.tiles:
+            yield nodes.Barrier("warpgroup")
+        for word in self.tiles.values():
+            yield from self._give_back(word)
 
     def _scores(self, token: str) -> Iterable[Statement]:
         yield nodes.Wait(Place(self.of("full.k"), slot=self._slot("k")), self._phase("k"), ("load.k",))

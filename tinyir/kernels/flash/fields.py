@@ -16,6 +16,8 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field; `legal` judges the tile."""
     plan, kernel, (first, second) = case.plan, case.kernel, case.regions
     reads = flash_of(kernel).fetched
+    loads = tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in reads)
+    beside = tuple(Load(read.tensor, "tma") for read, _ in flash_of(kernel).tiles)
     outputs = {t.name for t in second.outputs}
 
     def stores(given: tuple[Store, ...]) -> bool:
@@ -28,7 +30,7 @@ def fields(case: Case) -> Fields:
         "bind": only(bind_of(flash_of(kernel))),
         "order": grouped() if flash_of(kernel).outer else only(None),
         "cache": only(tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items())),
-        "load": only(tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in reads)),
+        "load": only(loads, *((*loads, *beside[: n + 1]) for n in range(len(beside)))),
         "store": where(", ".join(f"{name} global|tma" for name in sorted(outputs)), stores),
         "async": only(Async(plan.stages), Async(plan.stages, "epilogue")),
         "barrier": only("mbarrier"),

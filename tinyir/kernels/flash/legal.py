@@ -9,8 +9,9 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
+from ..attention.score import blocks_split
 from ..family import Problem
-from .declare import ADDRESSING, STEP, most_registers, registers_of
+from .declare import ADDRESSING, SPAN, STEP, most_registers, registers_of, tiles_of
 from .match import WIDEST, Flash, flash_of
 
 MOST_CONSUMERS = 3
@@ -43,6 +44,8 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         )
         yield "tile", list(plan.tile), wanted
         return
+    if split := blocks_split(streaming, rows):
+        yield "tile", list(plan.tile), split
     if kernel.block % columns:
         wanted = Phrase("columns that divide {block}: the values go on beyond them", block=kernel.block)
         yield "tile", list(plan.tile), wanted
@@ -52,6 +55,10 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         load = plan.load_of(box.tensor.name)
         if load.by != "tma" or load.swizzle != 128:
             yield "load", f"{box.tensor.name} {load.by} swizzle {load.swizzle}", f"{box.tensor.name} tma swizzle 128"
+    for read, _ in tiles_of(plan, streaming):
+        if columns % SPAN:
+            wanted = Phrase("columns in steps of {span}, as the rows of {tensor}", span=SPAN, tensor=read.tensor)
+            yield "tile", list(plan.tile), wanted
     if plan.threads or plan.micro or plan.warp_tile or plan.cluster or plan.split_k or plan.swap_ab or plan.layout:
         word = next(
             w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
@@ -98,7 +105,9 @@ def unmoved(kernel: Flash, plan: Plan, problem: Problem) -> Iterator[tuple[str, 
             yield "store", item.output, Phrase("{output} leaves by {by}", output=item.output, by=by)
         elif by == "tma" and box is None:
             yield "store", item.output, Phrase("{output} does not take the tile as it is", output=item.output)
-    for need in kernel.needs(problem.model):
+    tiles = tiles_of(plan, problem.kernel)
+    wanted = (*kernel.needs(problem.model), *(b for _, box in tiles for b in box.needs))
+    for need in wanted:
         if need not in plan.assume:
             yield "load", plan.name, Phrase("nothing assumes {need}", need=need)
 

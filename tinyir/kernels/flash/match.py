@@ -4,9 +4,10 @@ in boxes. `attention.score` says what a score is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...ir.body import Axis, Body, Gather, Literal, Read, Select
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
@@ -17,7 +18,7 @@ from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
-from ..attention.ahead import outer_of
+from ..attention.ahead import outer_of, reads_ahead
 from ..attention.score import outgrown, score_of, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
 from .pages import Page, page_of
@@ -90,7 +91,8 @@ class Packed:
 class Flash:
     """A streaming kernel as this family computes it. `outputs` are the boxes of the second region's writes, None of one
     that is written element by element. `block`: what the columns of a block must divide, so that none has values beyond
-    the last column; 0 where the tensor ends there. `packed`: the query heads of a group as rows beside the queries."""
+    the last column; 0 where the tensor ends there. `packed`: the query heads of a group as rows beside the queries.
+    `tiles` are the reads of the work on scores that the engine may fetch, each with its box."""
 
     streaming: Streaming
     query: Box
@@ -99,6 +101,7 @@ class Flash:
     outputs: tuple[Box | None, ...]
     block: int
     packed: Packed | None
+    tiles: tuple[tuple[Read, Box], ...] = ()
 
     @property
     def outer(self) -> tuple[Axis, ...]:
@@ -192,14 +195,28 @@ def _flash(kernel: Streaming) -> Flash:
     score = score_of(kernel)
     _check_guards(kernel, score.masks, key, value)
     told = {n for m in score.masks for e in (m.expr, m.lower, m.upper) if e is not None for n in e.names()}
-    if packed is not None and kernel.group.name in told.union(*(axes_of(limit.value) for limit in score.limits)):
+    told = told.union(*(axes_of(limit.value) for limit in score.limits))
+    if packed is not None and (kernel.group.name in told or any(limit.rows for limit in score.limits)):
         packed = None  # heads of a group that see other columns are no rows of one tile
     outputs = tuple(None if packed else _output(kernel, second, item, width) for item in second.yields)
     if packed is not None:
         first_of = tuple(e - (kernel.group.name if kernel.group.name in e.names() else 0) for e in query.first)
         major, minor = (_dim_of(axis, kernel) for axis in (packed.major, packed.minor))
         query = replace(query, row=major, inner=minor, each=packed.each, first=first_of)
-    return Flash(kernel, query, key, value, outputs, block, packed)
+    taken = [box.tensor.name for box in (query, key, value)]
+    tiles = () if packed else tuple(_tiles(kernel, taken))
+    return Flash(kernel, query, key, value, outputs, block, packed, tiles)
+
+
+def _tiles(kernel: Streaming, taken: Sequence[str]) -> Iterator[tuple[Read, Box]]:
+    """Reads ahead of tensors that have the scores' rows and columns (`attention.ahead`), each at one place."""
+    names = [*taken, *(read.tensor for read in reads_ahead(kernel))]
+    for read in reads_ahead(kernel):
+        tensor = next(t for t in kernel.first.inputs if t.name == read.tensor)
+        is_one = names.count(read.tensor) == 1 and read.dtype.name in DTYPES
+        if is_one and kernel.row.name in axes_of(read):
+            with contextlib.suppress(_No):
+                yield read, _box(tensor, read.index, kernel.row, kernel.column, {})
 
 
 def _packed(kernel: Streaming, query: Box) -> Packed | None:

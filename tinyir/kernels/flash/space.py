@@ -4,19 +4,23 @@ output's sum."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
+from ...ir.expr import Bound
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
 from ...kit.phrase import Phrase
 from ...target.device import Device
 from ...target.hopper import WARPGROUP_ROWS
-from ..attention.ahead import assumptions
+from ..attention import Streaming
+from ..attention.ahead import assumptions, needs_of
+from ..attention.score import blocks_split
 from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
 from ..parts.boxes import STRIDE_BYTES
 from ..parts.guards import guarded_axes
-from .declare import ADDRESSING, STEP, declare, most_registers, registers_of
+from .declare import ADDRESSING, SPAN, STEP, declare, most_registers, registers_of
 from .legal import bind_of
 from .match import Flash, flash_of
 
@@ -33,21 +37,38 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     kernel, found = problem.kernel, _found(problem, card)
     if isinstance(found, str):
         return ()
-    ways, proposals = assumptions(kernel, problem.model, found.needs(problem.model)), []
+    ways, proposals = tuple(_ways(found, problem.model)), []
     height, shorter = found.height.constant, (STEP,) if found.block % COLUMNS[-1] else ()
     for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
         for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
-            for ahead, assume in itertools.product((True, False), ways):
-                plan = _largest(found, problem, card, count, columns, ahead, assume)
-                held = registers_of(plan, kernel) + ADDRESSING
-                most = most_registers(plan)
-                proposals.append(
-                    Proposal(
-                        plan,
-                        Phrase("{held} registers a thread, over {most}", held=held, most=most) if held > most else "",
-                    )
-                )
+            for ahead, (tiles, assume) in itertools.product((True, False), ways):
+                if tiles and columns % SPAN:
+                    continue
+                plan = _largest(found, problem, card, count, columns, ahead, tiles, assume)
+                proposals.append(Proposal(plan, _refused(plan, kernel)))
     return tuple(proposals)
+
+
+def _ways(found: Flash, model: Model) -> Iterator[tuple[tuple[str, ...], tuple[Bound, ...]]]:
+    """The tensors that scores meet whose tiles the copy engine fetches, and what plans assume: first all that it can,
+    then none of them."""
+    always = found.needs(model)
+    tiles = [(read, box) for read, box in found.tiles if holds_everywhere(box.needs, model)]
+    if tiles:
+        others = needs_of(found.streaming, [read for read, _ in tiles])
+        needs = (*always, *(b for _, box in tiles for b in box.needs), *others)
+        if holds_everywhere(others, model):
+            yield tuple(read.tensor for read, _ in tiles), tuple(dict.fromkeys(needs))
+    for assume in assumptions(found.streaming, model, always):
+        yield (), assume
+
+
+def _refused(plan: Plan, kernel: Streaming) -> str:
+    """Why a plan is not one to take, in words; empty where it is."""
+    held, most = registers_of(plan, kernel) + ADDRESSING, most_registers(plan)
+    if held > most:
+        return Phrase("{held} registers a thread, over {most}", held=held, most=most)
+    return blocks_split(kernel, plan.tile[0])
 
 
 def why_none(problem: Problem, card: Device) -> str:
@@ -83,10 +104,11 @@ def _largest(
     count: int,
     columns: int,
     ahead: bool,
+    tiles: tuple[str, ...],
     assume: tuple,
 ) -> Plan:
     """The plan with as long a ring as fits, of two slots at least."""
-    plans = (_plan(found, problem, card, count, columns, stages, ahead, assume) for stages in STAGES)
+    plans = (_plan(found, problem, card, count, columns, stages, ahead, tiles, assume) for stages in STAGES)
     for plan in plans:
         if declare(plan, problem).smem <= card.arch.smem_per_cta:
             break
@@ -101,6 +123,7 @@ def _plan(
     columns: int,
     stages: int,
     ahead: bool,
+    tiles: tuple[str, ...],
     assume: tuple,
 ) -> Plan:
     kernel, (first, second) = found.streaming, problem.regions
@@ -121,7 +144,7 @@ def _plan(
         persistent=card.sms,
         order=Order("group", _together(found, problem.model)) if found.outer else None,
         cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
-        load=tuple(Load(tensor, "tma", 128) for tensor in reads),
+        load=(*(Load(tensor, "tma", 128) for tensor in reads), *(Load(tensor, "tma") for tensor in tiles)),
         store=stores,
         assume=assume,
         predicate=(*guarded_axes((row,), rows), *guarded_axes((column,), columns)),

@@ -1,4 +1,4 @@
-"""How much of a matrix of scores the masks of its first region leave."""
+"""How much of a matrix of scores the masks of its first region leave, and the data that say where these end."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from ...analysis.tiles import classes_of
 from ...ir.body import Axis, Gather, walk
 from ...ir.region import Region
 from ..attention import Streaming
+from ..attention.score import score_of
+
+SEEN = 0.5  # of the columns, as far as a price knows, where data say which of them a block of rows may see
 
 
 def touched_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:
@@ -28,7 +31,8 @@ def _share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tupl
     whole = {a.name: max(1, a.size.evaluate(known)) for a in (*kernel.outer, *kernel.depth, *_chosen(kernel))}
     found = classes_of(region, {**whole, kernel.row.name: tile[0], kernel.column.name: tile[1]}, known)
     total = found.full + found.partial + found.empty
-    return (found.full + found.partial) / total if total else 1.0
+    share = (found.full + found.partial) / total if total else 1.0
+    return share * (SEEN if any(limit.rows for limit in score_of(kernel).limits) else 1.0)
 
 
 __all__ = ["touched_share"]

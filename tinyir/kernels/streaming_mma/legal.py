@@ -9,6 +9,7 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
+from ..attention.score import blocks_split
 from ..family import Problem
 from .declare import ADDRESSING, declared_by, held_by
 
@@ -20,7 +21,10 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
 
 
 def crowded(plan: Plan, problem: Problem) -> str:
-    """Why a thread cannot hold a warp's scores and sums, in words; empty where it can."""
+    """Why a plan is not one to take, in words; empty where it is: a tile is in two blocks of rows, or a thread cannot
+    hold a warp's scores and sums."""
+    if split := blocks_split(problem.kernel, plan.tile[0]):
+        return split
     most = ARCHS[plan.arch].registers_per_thread
     held = max(held_by(plan, problem.kernel) + ADDRESSING, declared_by(plan, problem.kernel))
     if held <= most:

@@ -185,6 +185,9 @@ class Matrices(Rows):
     def _rows(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
         """A warpgroup's left operand from shared memory, 64 rows at a time."""
         (rows, columns), depth = (e.evaluate({}) for e in tile.type.shape), to.type.shape[1].evaluate({})
+        if tile.type.dtype.bytes == 2 and not s.low:
+            self._rows_of_halves(s, tile, to)
+            return
         if (
             tile.type.dtype.bytes != 4
             or tile.swizzle != 128

@@ -55,6 +55,20 @@ class Words:
             self.say("}")
         self.integers.ranges, self.facts = known, facts
 
+    def _rows_of_halves(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
+        """A warpgroup's left operand of 16 bits, as wide as it is, from the first column of a swizzled row on."""
+        (rows, width), (height, columns) = ([e.evaluate({}) for e in x.type.shape] for x in (to, tile))
+        row, column = s.source.index or (None, ZERO)
+        starts_a_row = column.constant is not None and column.constant % max(self._width(tile), 1) == 0
+        is_swizzled = bool(tile.swizzle) and columns % self._width(tile) == 0
+        is_one = row is not None and not s.is_transposed and rows == WARPGROUP_ROWS and width % PIECE == 0
+        if not (is_one and is_swizzled and starts_a_row):
+            what = Phrase("an operand of a warpgroup that does not begin with a swizzled row of its tile")
+            raise refuse("E1620", self.kernel.name, s.span, what=what)
+        start = self._start(nodes.Place(s.source.name, slot=s.source.slot))
+        at = ", ".join(self.integers.c(e, 0) for e in (row, column))
+        self.say(f"rows_of_halves<{tile.swizzle}, {height}>({self._fragment(s.to)}[0], {start}, {at});")
+
     def _is_of_words(self: Any, s: nodes.Each) -> bool:
         """Whether elements are those of a tensor in memory, of the operand's dtype."""
         last = s.body[-1]

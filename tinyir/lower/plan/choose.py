@@ -25,13 +25,15 @@ from ...target.device import Device, get_device
 from .judge import Group, Judged, judged_of
 
 DEVICE_OF = {"sm80": "a100", "sm90": "h100"}
+WORTH = 0.8  # of the time of the plan that would be next, for one more plan of a launch
 KEPT = 20  # candidates that a tuner may measure
 CROWDED = Phrase("not among the {kept} cheapest", kept=KEPT)
 
 
 def chosen(found: Judged, group: Regions) -> tuple[plan.Plan, ...]:
     """Of the candidates of a launch of these regions the cheapest plan; after one that assumes something, the cheapest
-    of those that assume least and the cheapest that assumes nothing. Raises Refused (E1520) where all are rejected."""
+    of those that assume least and the cheapest that assumes nothing; and before these one that assumes the same of
+    smaller multiples, where it is much faster. Raises Refused (E1520) where all are rejected."""
     kept, one = found.kept(), group[0]
     if not kept:
         reasons = Listing(dict.fromkeys(c.rejected for c in found))
@@ -40,6 +42,9 @@ def chosen(found: Judged, group: Regions) -> tuple[plan.Plan, ...]:
     if any(found.assumed(kept[0])):
         careful = sorted(kept, key=found.assumed)
         modest = next((at for at in careful if found.assumed(at)[0]), kept[0])
+        narrower = found.narrower(kept)
+        if narrower is not None and found.us(narrower) < WORTH * found.us(modest if modest != kept[0] else careful[0]):
+            chain.append(narrower)
         for at in (modest, careful[0]):
             if found.assumed(chain[-1])[0] and found.assumed(at) < found.assumed(chain[-1]):
                 chain.append(at)

@@ -97,7 +97,17 @@ class Judged(Sequence[Candidate]):
 
     def assumed(self, place: int) -> tuple[int, ...]:
         """How much a plan assumes: the number of its guards, and how many elements they ask for."""
-        return tuple(self._assumed[place].tolist())
+        return tuple(self._assumed[place, :2].tolist())
+
+    def narrower(self, places: Sequence[int]) -> int | None:
+        """The first of places whose plan assumes as much as that of the first one, but for smaller multiples."""
+        found = self._assumed[list(places)]
+        is_narrower = (found[:, :2] == found[0, :2]).all(1) & (found[:, 2] < found[0, 2])
+        return places[int(is_narrower.argmax())] if is_narrower.any() else None
+
+    def us(self, place: int) -> float:
+        """Microseconds of a place's plan."""
+        return float(self._microseconds[place])
 
 
 def judged_of(
@@ -140,7 +150,7 @@ def _judged_sheet(
         sheet.places,
         is_rejected,
         np.broadcast_to(np.asarray(costs.microseconds, float), (sheet.count,)),
-        np.broadcast_to(_assumed(sheet.plan), (sheet.count, 2)),
+        np.broadcast_to(_assumed(sheet.plan), (sheet.count, 3)),
         lambda: _order_of(sheet.plan, taken.occupancy, sheet.count),
         candidate,
     )
@@ -255,8 +265,11 @@ def _decisive(plan: Plan, occupancy: Number) -> tuple[Number, ...]:
     )
 
 
-def _assumed(one: Plan) -> tuple[int, int]:
-    return len(one.assume), sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
+def _assumed(one: Plan) -> tuple[int, int, int]:
+    """Guards, the elements that they ask for, and the numbers of which sizes are to be multiples."""
+    multiples = (c for b in one.assume if b.equals is not None for c, m in b.expr.terms if m)
+    least = sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
+    return len(one.assume), least, sum(map(abs, multiples))
 
 
 __all__ = ["Group", "Judged", "judged_of"]

@@ -3,6 +3,7 @@ that share a launch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import groupby
 
@@ -13,6 +14,7 @@ from ...ir.in_place import may_be_read_later
 from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
+from ...kernels.alternatives import bound_columns
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
 from ...kernels.alternatives.materialize_prologues import Materialized, least_times, materialize_prologues
 from ...kernels.alternatives.part_region import part_region
@@ -47,6 +49,7 @@ REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, i
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = pages_read(in_parts(module, planner), planner)
+    module, _ = columns_bounded(module, planner)
     module, _ = columns_split(module, planner)
     module, _ = in_orders(module, planner, is_told=False)
     module, _ = turn_constants(module, planner.us)
@@ -121,6 +124,26 @@ def columns_split(module: region.Module, planner: Planner) -> tuple[region.Modul
             if time < least:
                 best, least, found[name] = other, time, way
         module = best or module
+    return module, found
+
+
+def columns_bounded(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
+    """The module with kernels that find which columns the rows of a block may see, before each two regions that share a
+    kernel, where that takes less; and these regions with the one that reads them, by the name of that."""
+    found: dict[str, Regions] = {}
+    for name, reader in readers_of(module).items():
+        pair = module.program.region(name), module.program.region(reader)
+        if pair[0].must_fuse or pair[1].must_fuse:
+            continue
+        best, least = module, math.inf
+        for way in bound_columns.ways(pair, Names.of(module)):
+            other = with_parts(module, {one.name: (one,) for one in module.program.regions} | {name: way})
+            if any(check_proofs(other, one) for one in way):
+                continue
+            time = sum(planner.us(other, one) for one in way)
+            if time < min(least, planner.us(module, pair[0])):
+                best, least, found[name] = other, time, way
+        module = best
     return module, found
 
 
@@ -254,6 +277,7 @@ def parts_by(
 
 __all__ = [
     "REWRITES",
+    "columns_bounded",
     "columns_split",
     "in_orders",
     "in_parts",
