@@ -52,6 +52,8 @@ WRITERS = (
     "tune/table.py",
     "kit/render.py",
     "kit/options.py",
+    "certificate/",
+    "verifier/",
     "reference/",
     "view/",
     "lsp/names.py",
@@ -62,6 +64,7 @@ WRITERS = (
 # Sentences elsewhere that no diagnostic tells: results on stdout, pieces of texts, words of the languages.
 OTHERS = {
     "api.py": ("@ @ is none of @", "<@(@) -> @ on @>"),
+    "cmd/certify.py": ("  listed at @: @",),
     "cmd/diff.py": ("largest difference @ in @", "no difference", "the kernels of @ were not run, only its regions"),
     "cmd/tiny_run.py": ("  @ of the limit of @",),
     "front/jsontext.py": ("value or ]", "key or }"),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tinyir.certificate import Draft
+from tinyir.ir import gpu
 from tinyir.ir.pipeline import FILTERS, STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,7 +18,8 @@ LANGUAGES = (ROOT / "docs" / "languages.md").read_text(encoding="utf-8")
 SAMPLE_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
 MARKED_BLOCKS = re.findall(r"^```(\w+) (\w+)\n(.*?)^```", LANGUAGES, re.M | re.S)
 DESIGN_BLOCKS = [block for block in MARKED_BLOCKS if block[0] in STAGES]
-REPORT_BLOCKS = [block for block in MARKED_BLOCKS if block[0] not in STAGES]
+CERTIFICATE_BLOCKS = [(sample, block) for word, sample, block in MARKED_BLOCKS if word == "cert"]
+REPORT_BLOCKS = [block for block in MARKED_BLOCKS if block[0] not in (*STAGES, "cert")]
 
 
 @pytest.mark.parametrize("stage, block", SAMPLE_BLOCKS, ids=[s for s, _ in SAMPLE_BLOCKS])
@@ -34,6 +37,12 @@ def test_a_block_is_part_of_the_design(stage: str, design: str, block: str) -> N
 def test_a_block_is_part_of_a_report(word: str, case: str, block: str) -> None:
     assert word == "report"
     assert block in (ROOT / "tests" / "golden" / "check" / f"report_{case}.out").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("sample, block", CERTIFICATE_BLOCKS, ids=[s for s, _ in CERTIFICATE_BLOCKS])
+def test_a_block_is_part_of_a_certificate(sample: str, block: str) -> None:
+    text = (ROOT / "samples" / sample / f"{sample}.gpu").read_text(encoding="utf-8")
+    assert block in Draft(gpu.parse(text)).show("")
 
 
 def test_every_filter_and_stage_is_introduced() -> None:

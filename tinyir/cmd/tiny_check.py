@@ -1,5 +1,5 @@
 """tiny-check: every invariant of a text's language, for any stage; that book and blocks mean what the program does;
-what is proven and what is found of regions, as text; and whether two texts give the same."""
+what is proven and what is found of regions, as text; whether two texts give the same; certificates of kernels."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ def parser() -> argparse.ArgumentParser:
                 "tiny-check --diff m.tiny k.cu --random 7",
                 "play two texts on the same arrays and name the first value that differs",
             ),
+            ("tiny-check --certify k.cu > k.cert", "say what there is to show of each kernel, and what shows it"),
+            ("tiny-check --verify k.cert k.cu", "check that again, by a program that shares no code with the first"),
         ),
     )
     made.add_argument(
@@ -41,6 +43,22 @@ def parser() -> argparse.ArgumentParser:
         choices=("text", "json"),
         help="print what the analysis finds of each region (axes, compute_at with halos, buffers, barriers) and, from "
         "plan text on, the bank conflicts of each kernel's shared memory",
+    )
+    made.add_argument(
+        "--certify",
+        action="store_true",
+        help="print a certificate of the kernels of gpu text or CUDA: what there is to show of each line, with the "
+        "sums that show it",
+    )
+    made.add_argument(
+        "--gpu",
+        metavar="FILE",
+        help="the gpu text that the CUDA of --certify was printed from (default: what its regions are planned as)",
+    )
+    made.add_argument(
+        "--verify",
+        metavar="CERT",
+        help="check a certificate of gpu text or CUDA: find what there is to show in the text, and add up every sum",
     )
     made.add_argument(
         "--diff",
@@ -91,6 +109,11 @@ def _body(session: Session) -> int | None:
 
         session.write(diff(session))
         return None
+    if session.args.verify:
+        from .certify import verify
+
+        session.write(verify(session))
+        return None
     language, module = any_module(session)
     diags = session.timed("check", lambda: language.check(module))
     if session.args.proofs:
@@ -99,6 +122,10 @@ def _body(session: Session) -> int | None:
     session.must_hold(session.timed("validate", lambda: language.validate(module)))
     if session.args.report:
         _write_report(session, language.STAGE, module)
+    if session.args.certify:
+        from .certify import certify
+
+        session.write(certify(session, language.STAGE, module))
     return None
 
 

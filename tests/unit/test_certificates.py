@@ -1,0 +1,187 @@
+"""Certificates of kernels: those of all samples and networks hold, nearly all of what they say is proven, and a false
+one is refused, by a program that shares no code with what makes them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tinyir import verifier
+from tinyir.certificate import Draft
+from tinyir.front.json import read
+from tinyir.ir import gpu
+from tinyir.lower import lower_to
+from tinyir.verifier import Refused, Verifier
+
+from ..commands import ROOT, run_line
+from ..models import RandomModel, bert, gpt2, resnet50, vit
+from .falsehoods import falsehoods
+
+SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.gpu"))
+NETWORKS: dict[str, Callable[..., RandomModel]] = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit}
+MOST_LINES = 800  # of code in what adds up sums: it is to be read by whoever trusts it
+MODELS = ("once", "run")  # of how a kernel writes and waits
+STDLIB = {"__future__", "ast", "collections", "contextlib", "functools", "hashlib", "itertools", "math", "re", "typing"}
+
+
+def sample(name: str, stage: str) -> str:
+    return (ROOT / "samples" / name / f"{name}.{stage}").read_text(encoding="utf-8")
+
+
+def certified(text: str) -> str:
+    """The certificate of a gpu text, less what the verifier does not confirm."""
+    draft = Draft(gpu.parse(text))
+    checked = Verifier(draft.show(""), is_draft=True)
+    assert list(checked.verdicts())
+    return draft.show("", checked.unconfirmed)
+
+
+@functools.cache
+def certificate(name: str) -> str:
+    return certified(sample(name, "gpu"))
+
+
+def counts_of(source: str) -> Counter[str]:
+    """How many obligations a certificate that holds has of each status. Raises Refused."""
+    checked = Verifier(source)
+    found = sum((verdict.counts for verdict in checked.verdicts()), Counter[str]())
+    assert checked.facts > 0
+    return found
+
+
+def test_certificates_of_all_samples_hold_and_are_proven() -> None:
+    found = sum((counts_of(certificate(name)) for name in SAMPLES), Counter[str]())
+    assert found["proven"] >= 0.99 * found.total()
+    assert found["guarded"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_certificates_of_networks_hold_and_are_proven(name: str) -> None:
+    module = read(NETWORKS[name](dtype="fp16").text)
+    for stage in ("index", "poly", "region", "plan", "gpu"):
+        module = lower_to(stage, module, "sm90")
+    found = counts_of(certified(gpu.show(module)))
+    assert found["proven"] >= 0.99 * found.total()
+
+
+def refusals(name: str, most: int) -> Counter[str]:
+    """How often a certificate with something false is refused, by the kind of fault; each is."""
+    found: Counter[str] = Counter()
+    for what, source in falsehoods(certificate(name), most):
+        with pytest.raises(Refused) as refused:
+            list(Verifier(source).verdicts())
+            pytest.fail(f"{name} holds with {what}")
+        assert refused.value.kind != "counts" or what.startswith(("heads", "statuses")), what
+        found[refused.value.kind] += 1
+    return found
+
+
+def test_falsehoods_are_refused() -> None:
+    found = sum((refusals(name, 24) for name in ("embedding", "layernorm")), refusals("mlp", 2))
+    assert found.total() > 200
+    assert set(found) == {"counts", "digest", "header", "line", "missing", "of nothing", "sum"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gemm_bias_relu", "mlp"])
+def test_falsehoods_about_tensor_cores_are_refused(name: str) -> None:
+    assert refusals(name, 30).total() > 200
+
+
+def test_a_text_that_is_no_text_is_refused() -> None:
+    lines = certificate("embedding").splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith("|   let e"))
+    for line in ("|   guess x", "|   let e = 5", "|   let y = floor(e/0)", "|   if e < 1\n|     assume 1 <= S"):
+        changed = "\n".join([*lines[:start], line, *lines[start:]])
+        with pytest.raises(Refused) as refused:
+            list(Verifier(_signed(changed)).verdicts())
+        assert refused.value.kind == "text", line
+
+
+def _signed(source: str) -> str:
+    text = "".join(f"{line[2:]}\n" for line in source.splitlines() if line.startswith("|"))
+    return re.sub(r"(?m)^gpu sha256 .*$", f"gpu sha256 {hashlib.sha256(text.encode()).hexdigest()}", source)
+
+
+def test_the_verifier_is_alone(tmp_path: Path) -> None:
+    folder = Path(verifier.__file__).parent
+    imported = {
+        module if node.level == 0 else "." * node.level
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for module in (node.module or "",)
+    }
+    assert {name.partition(".")[0] or "." for name in imported} <= STDLIB | {"."}
+    shutil.copytree(folder, tmp_path / "verifier", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "k.cert").write_text(certificate("embedding"), encoding="utf-8")
+    program = "from verifier import Verifier; print(len(list(Verifier(open('k.cert').read()).verdicts())))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.'); {program}"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"1\n"
+
+
+def code_lines(file: Path) -> int:
+    """The lines of a file that are code: no documentation, comments or empty lines."""
+    source = file.read_text(encoding="utf-8")
+    said = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    lines = enumerate(source.splitlines(), 1)
+    return sum(bool(line.strip()) and not line.strip().startswith("#") and at not in said for at, line in lines)
+
+
+def test_the_verifier_is_small() -> None:
+    sizes = {file.stem: code_lines(file) for file in Path(verifier.__file__).parent.glob("*.py")}
+    assert sum(size for stem, size in sizes.items() if stem not in MODELS) < MOST_LINES
+    assert all(sizes[stem] < MOST_LINES / 2 for stem in MODELS)
+
+
+def test_commands_certify_and_verify(tmp_path: Path) -> None:
+    for stage in ("gpu", "cu"):
+        (tmp_path / f"k.{stage}").write_text(sample("layernorm", stage), encoding="utf-8")
+    made = run_line(f"tiny-check --certify {tmp_path}/k.cu")
+    assert made.code == 0 and made.out == run_line(f"tiny-check --certify {tmp_path}/k.gpu").out
+    (tmp_path / "k.cert").write_bytes(made.out)
+    for stage in ("gpu", "cu"):
+        done = run_line(f"tiny-check --verify {tmp_path}/k.cert {tmp_path}/k.{stage}")
+        assert done.code == 0 and done.out.count(b"\ntrusted ") == len(verifier.TRUSTED)
+
+
+def test_commands_refuse_other_texts(tmp_path: Path) -> None:
+    cuda = sample("layernorm", "cu")
+    (tmp_path / "k.cert").write_text(certificate("layernorm"), encoding="utf-8")
+    (tmp_path / "k.cu").write_text(cuda.replace("768.0f", "767.0f"), encoding="utf-8")
+    assert b"E1483" in run_line(f"tiny-check --verify {tmp_path}/k.cert {tmp_path}/k.cu").err
+    assert b"E1484" in run_line(f"tiny-check --certify {tmp_path}/k.cu").err
+    (tmp_path / "k.plan").write_text(sample("layernorm", "plan"), encoding="utf-8")
+    assert b"E1480" in run_line(f"tiny-check --certify {tmp_path}/k.plan").err
+
+
+def test_cuda_of_another_text_is_refused_though_its_digest_is_right(tmp_path: Path) -> None:
+    changed = sample("layernorm", "cu").replace("768.0f", "767.0f")
+    digest = hashlib.sha256(changed.encode()).hexdigest()
+    (tmp_path / "k.cu").write_text(changed, encoding="utf-8")
+    (tmp_path / "k.cert").write_text(
+        re.sub(r"(?m)^cu sha256 .*$", f"cu sha256 {digest}", certificate("layernorm")), encoding="utf-8"
+    )
+    done = run_line(f"tiny-check --verify {tmp_path}/k.cert {tmp_path}/k.cu")
+    assert done.code == 1 and b"E1483" in done.err

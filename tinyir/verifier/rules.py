@@ -1,0 +1,114 @@
+"""What takes no sum: tokens, barriers, and what a card has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .once import once
+from .places import Obligation
+from .polynomials import WORD
+from .run import ORDERING, disorder
+from .text import Kernel, Line, Text, bytes_of, statements
+
+SHARED_BYTES = {"sm80": 163 * 1024, "sm90": 227 * 1024}  # CUDA programming guide, compute capabilities 8.0 and 9.0
+REGISTERS, REGISTERS_OF_A_THREAD, THREADS, NAMED_BARRIERS = 65536, 255, 1024, 16
+UNITS = {"warps": 32, "warpgroups": 128}  # threads
+WARPS, LANES = 2, 3  # what differs between warps, and between lanes of one; 1: between warpgroups alone
+MET = frozenset("barrier block_reduce block_scan warp_reduce store_rows ticket publish look_back".split())
+DEFINING = frozenset("let least most for order each choose".split())
+WAITS = {"cp_async": "cp_async", "wgmma": "wgmma", "tma_store": "tma_store", "tma_load": "", "send": ""}
+
+
+def rules(kernel: Kernel, text: Text) -> Iterator[Obligation]:
+    """The obligations of a kernel that are no bounds, each with whether its rule shows it."""
+    body = list(statements(kernel.body))
+    shared = sum(-(-bytes_of(s) // 128) * 128 for s in body if s.kind == "shared")
+    shared += sum(8 * s.get("ring", 1) for s in body if s.kind == "mbarrier")
+    roles = [s for s in body if s.kind == "role"]
+    size = {r.number: (r.get("last") - r.get("first")) * UNITS[r.get("unit")] for r in roles}
+    registers = max(kernel.regs * kernel.threads, sum(size[r.number] * r.get("regs", 0) for r in roles))
+    fits = registers <= REGISTERS and max([kernel.regs, *(r.get("regs", 0) for r in roles)]) <= REGISTERS_OF_A_THREAD
+    yield Obligation(kernel.number, "shared memory", shows=shared <= SHARED_BYTES.get(kernel.arch, 0))
+    yield Obligation(kernel.number, "registers", shows=fits)
+    yield Obligation(kernel.number, "threads", shows=1 <= kernel.threads <= THREADS)
+    for line, called, passed in text.launches:
+        if called == kernel.name:
+            alike = all(text.tensors.get(own) == text.tensors.get(given) for own, given in passed)
+            yield Obligation(line, "tensors of its shapes", shows=alike)
+    yield from _tokens(body)
+    yield from _barriers(kernel.body, None, _levels(kernel), 0)
+    seen = disorder(kernel, text)
+    for s in body:
+        if s.kind == "for" and any(inner.kind in ORDERING for inner in statements(s.body)):
+            yield Obligation(s.number, "turns in a run", shows=seen is not None and s.number in seen[1])
+        if s.kind in ("shared", "mbarrier") or s.kind == "reg" and s.get("kind", "").startswith("wgmma"):
+            yield Obligation(s.number, "used in order", shows=seen is not None and s.get("name") not in seen[0])
+    read = {m for s in body for a in s.accesses if not a.is_write for m in _memories(a.name, body, text)}
+    for called, shows in once(kernel, text):
+        yield Obligation(kernel.number, f"written once {called}", shows=shows)
+        yield Obligation(kernel.number, f"not read {called}", shows=not _memories(called, body, text) & read)
+    named = [(role, s) for role in roles for s in statements(role.body) if s.kind == "barrier" and s.get("threads")]
+    for role, s in named:
+        number, owners = s.get("scope"), {r.number for r, o in named if o.get("scope") == s.get("scope")}
+        is_own = owners == {role.number} and number.isdigit() and 0 < int(number) < NAMED_BARRIERS
+        yield Obligation(s.number, "barrier of its role", shows=is_own and s.get("threads") == size[role.number])
+
+
+def _memories(called: str, body: Sequence[Line], text: Text) -> set[str]:
+    """The tensors in whose memory the places of a name are: of a map, and of all that may be picked."""
+    for s in body:
+        if s.kind == "pick" and s.get("name") == called:
+            return {memory for one in s.get("of") for memory in _memories(one, body, text)}
+        if s.kind == "tensor_map" and s.get("name") == called:
+            return {text.memory(s.get("of"))}
+    return {text.memory(called)}
+
+
+def _tokens(body: Sequence[Line]) -> Iterator[Obligation]:
+    """A token is made by one statement, committed if it is a cp_async's, and waited for where it lands."""
+    makers = [s for s in body if s.kind in WAITS]
+    committed = {t for s in body if s.kind == "commit" for t in s.get("tokens")}
+    for maker in makers:
+        waits = [s for s in body if s.kind in ("wait", "wait_group") and maker.token in s.get("tokens", ())]
+        is_once = sum(m.token == maker.token for m in makers) == 1
+        on = maker.get("on", "").partition("[")[0]
+        lands = all(
+            s.get("on").partition("[")[0] == on if s.kind == "wait" else s.get("engine") == WAITS[maker.kind]
+            for s in waits
+        )
+        is_closed = maker.kind != "cp_async" or maker.token in committed
+        yield Obligation(maker.number, f"token {maker.token}", shows=bool(is_once and waits and lands and is_closed))
+
+
+def _levels(kernel: Kernel) -> dict[str, int]:
+    """How finely the names of a thread's place tell threads apart."""
+    found = dict.fromkeys(("thread.x", "thread.index", "lane", "warpgroup.thread"), LANES)
+    found |= dict.fromkeys(("thread.y", "thread.z"), LANES if kernel.block[0] % 32 else WARPS)
+    return found | {"warp.index": WARPS, "warpgroup.index": 1}
+
+
+def _barriers(body: Sequence[Line], role: Line | None, levels: dict[str, int], deepest: int) -> Iterator[Obligation]:
+    """All threads that meet at a barrier come to it: nothing around it differs between them. `deepest`: how finely what
+    is around tells threads apart."""
+    levels = dict(levels)
+    for s in body:
+        own = max((levels.get(found.group(), 0) for found in WORD.finditer(s.text)), default=0)
+        if s.kind in MET:
+            yield Obligation(s.number, "barrier reached by all", shows=_is_reached(s, role, deepest))
+        for called in (s.get("name"), *s.get("names", ())) if s.kind in DEFINING else ():
+            levels[called] = LANES if s.kind == "each" or s.kind == "choose" and s.accesses else own
+        inner = max(deepest, LANES if s.kind == "each" else own if s.kind in ("if", "for") else 0)
+        yield from _barriers(s.body, s if s.kind == "role" else role, levels, inner)
+        yield from _barriers(s.otherwise, role, levels, inner)
+
+
+def _is_reached(s: Line, role: Line | None, deepest: int) -> bool:
+    scope = s.get("scope", "")
+    if s.kind == "warp_reduce" or scope == "warp":
+        return deepest < LANES
+    if s.kind == "store_rows" or scope == "warpgroup":
+        return deepest < WARPS
+    return deepest < 1 and (role is None or bool(s.get("threads")) or s.get("half") == "wait")
+
+
+__all__ = ["rules"]

@@ -1,0 +1,419 @@
+"""The order of what a kernel does: one CTA's threads go through it at sizes at which its loops turn a few times.
+
+Of each slot of shared memory it is watched who reads and writes it, and whether that is known to be over where it is
+used again. A party (a warpgroup of a role, or all threads outside of roles) knows of itself after its barriers, of
+others by phases of mbarriers, and of an engine by waits for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .polynomials import WORD, Poly, constant, value
+from .text import Kernel, Line, Text, bytes_of, part, statements
+
+MOST_STEPS = 1500  # of a run; what it has seen by then it has seen
+SIZES = (2048, 72, 8)  # of all symbols, and of each while the others are 8
+ORDERING = frozenset(
+    "wait wait_group arrive drain barrier advance commit cp_async tma_load send tma_store wgmma".split()
+    + ["block_reduce", "block_scan", "role"]
+)
+STRANGE = frozenset("ticket publish look_back".split())  # for CTAs of other clusters
+Walk = Iterator[Callable[[], bool]]  # gives, where it waits, what it waits for
+Clock = dict[Any, int]
+
+
+class Lost(Exception):
+    """What a run does not follow."""
+
+
+class Enough(Exception):
+    """The end of a run that would go on."""
+
+
+class Touch:
+    """A read or a write. `done`: the party's step at which it was over; None before. A load is over when phase `done`
+    of `by` is complete."""
+
+    def __init__(self, party: Party, is_write: bool, is_of_engine: bool):
+        self.party, self.is_write, self.is_of_engine = party, is_write, is_of_engine
+        self.met, self.alone, self.by = party.met, party.alone, party
+        self.done = party.step if party.alone and not is_of_engine else None
+        self.cells: list[Any] = []
+
+    def is_over(self, party: Party) -> bool:
+        """Whether a party knows that it is over."""
+        if self.by is not self.party or party is not self.party:
+            return self.done is not None and party.clock.get(self.by, 0) >= self.done
+        return self.done is not None and (self.met < party.met or bool(self.alone) and self.alone == party.alone)
+
+
+class Party:
+    """Threads that go through a kernel together. `step` counts what they have told others, `met` their barriers,
+    `alone` is the guard that picks the one thread at work."""
+
+    def __init__(self, names: dict[str, int], clock: Clock):
+        self.names, self.clock, self.rings, self.cta = names, clock, {}, names["cluster.rank"]
+        self.step, self.met, self.alone, self.is_of_role = 1, 0, "", False
+        self.open: list[tuple[Any, Touch]] = []
+        self.groups: dict[str, list[list[Touch]]] = {}
+
+    def tell(self) -> Clock:
+        """What others learn of this party here."""
+        self.step += 1
+        return {**self.clock, self: self.step - 1}
+
+    def learn(self, clock: Clock) -> None:
+        """Joins what others have told."""
+        self.clock |= {who: max(step, self.clock.get(who, 0)) for who, step in clock.items()}
+
+    def meet(self, is_warp: bool = False) -> None:
+        """A barrier of all these threads, or of each warp."""
+        for cell, touch in self.open:
+            if not is_warp or cell[1] == "warp":
+                touch.done, touch.met = self.step, -1 if is_warp else touch.met
+        self.open = [(cell, touch) for cell, touch in self.open if touch.done is None]
+        self.met += not is_warp
+
+    def put(self, cursor: str, slot: int, phase: int) -> None:
+        """Puts a cursor on a slot."""
+        previous = (slot - 1) % self.rings[cursor]
+        self.names |= {f"{cursor}.slot": slot, f"{cursor}.phase": phase, f"{cursor}.previous": previous}
+
+    def call(self, name: str, number: int | None) -> None:
+        """Gives a name its number, or none."""
+        self.names.pop(name, None)
+        if number is not None:
+            self.names[name] = number
+
+    def known(self, poly: Poly) -> int:
+        """The number of an integer. Raises Lost."""
+        found = value(poly, self.names)
+        if found is None:
+            raise Lost
+        return found
+
+
+class Run:
+    """A CTA at given sizes. `faults`: the arrays of which some touch is not in order."""
+
+    def __init__(self, kernel: Kernel, sizes: dict[str, int]):
+        self.steps, self.faults, self.turned = 0, set[str](), set[int]()
+        self.arrays = {s.get("name"): s for s in statements(kernel.body) if s.kind in ("shared", "mbarrier", "reg")}
+        self.cells: dict[Any, list[Touch]] = {}
+        self.phases: dict[Any, list[Any]] = {}  # arrivals, bytes, what they told; then what each complete phase told
+        self.meetings: dict[Any, list[Clock]] = {}
+        self.gone: list[Party] = []
+        self.touched: dict[int, list[tuple[str, Any, bool]]] = {}
+        self.waiting: list[tuple[Party, Walk, Callable[[], bool]]] = []
+        self.ctas = math.prod(kernel.cluster)
+        for cta in range(self.ctas):
+            rank, places = cta, {"cluster.rank": cta}
+            for axis, size in zip("xyz", (*kernel.cluster, 1, 1, 1)):
+                places[f"cta.{axis}"], rank = rank % size, rank // size
+            self._start(Party({**sizes, **places}, {}), kernel.body)
+        with contextlib.suppress(Enough):
+            self._drive()
+
+    def _start(self, party: Party, body: Sequence[Line]) -> Party:
+        self.waiting.append((party, self._block(body, party), lambda: True))
+        return party
+
+    def turns(self) -> dict[str, int]:
+        """How often the phases of an mbarrier have gone round its ring."""
+        rings = {name: s.get("ring", 1) for name, s in self.arrays.items() if s.kind == "mbarrier"}
+        complete = [(cell[0], len(phases[3])) for cell, phases in self.phases.items()]
+        return {name: sum(n for called, n in complete if called == name) // ring for name, ring in rings.items()}
+
+    def _drive(self) -> None:
+        """Lets parties go on in turn until all are at the end."""
+        while self.waiting:
+            ready = [one for one in self.waiting if one[2]()]
+            if not ready:
+                raise Lost  # they wait for ever
+            for one in ready:
+                self.waiting.remove(one)
+                party, walk, _ = one
+                wish = next(walk, None)
+                if wish is not None:
+                    self.waiting.append((party, walk, wish))
+                    continue
+                self.gone.append(party)
+                stores = party.groups.get("tma_store", ())
+                self.faults |= {cell[0] for group in stores for touch in group for cell in touch.cells}
+
+    def _block(self, body: Sequence[Line], party: Party) -> Walk:
+        roles: list[Party] = []
+        for at, s in enumerate(body):
+            if s.kind == "role":
+                if s.get("unit") != "warpgroups":
+                    raise Lost
+                for index in range(s.get("last") - s.get("first")):
+                    own = Party({**party.names, "warpgroup.index": index}, party.tell())
+                    own.is_of_role = True
+                    roles.append(self._start(own, s.body))
+                if at + 1 == len(body) or body[at + 1].kind != "role":
+                    yield lambda: all(role in self.gone for role in roles)
+                continue
+            self.steps += 1
+            if self.steps > MOST_STEPS or s.kind in STRANGE:
+                raise Lost if s.kind in STRANGE else Enough
+            act = getattr(self, f"_{s.kind}", None)
+            if act is None:
+                self._access(s, party)
+            else:
+                yield from act(s, party) or ()
+
+    # --- blocks and integers
+
+    def _for(self, s: Line, party: Party) -> Walk:
+        ends = [value(s.get(end, {(): 1}), party.names) for end in ("low", "high", "step")]
+        is_plain = not any(inner.kind in ORDERING for inner in statements(s.body))
+        if None in ends and not is_plain:
+            raise Lost
+        for turn in [None] if None in ends else range(*ends):  # pyright: ignore
+            self.turned.add(s.number)
+            party.call(s.get("name"), None if is_plain else turn)
+            yield from self._block(s.body, party)
+            if is_plain:
+                break
+
+    def _if(self, s: Line, party: Party) -> Walk:
+        sides = [(value(poly, party.names), is_equal) for poly, is_equal in s.get("guard")]
+        holds = [None if v is None else v == 0 if is_equal else v >= 0 for v, is_equal in sides]
+        before = party.alone
+        if any(is_equal and self._is_of_one(poly, party) for poly, is_equal in s.get("guard")):
+            party.alone = party.alone or s.text
+        if False not in holds:
+            yield from self._block(s.body, party)
+        party.alone = before
+        if not all(holds):
+            yield from self._block(s.otherwise, party)
+
+    def _is_of_one(self, poly: Poly, party: Party) -> bool:
+        """Whether at most one thread of a party can make an integer 0."""
+        own = {"thread.index", "warpgroup.thread"} if party.is_of_role else {"thread.index"}
+        names = {atom for monomial in poly for atom in monomial}
+        return len(names) == 1 and names <= own
+
+    def _each(self, s: Line, party: Party) -> Walk:
+        yield from self._block(s.body, party)
+
+    def _let(self, s: Line, party: Party) -> None:
+        party.call(s.get("name"), value(s.get("value"), party.names))
+
+    def _least(self, s: Line, party: Party) -> None:
+        found = [value(e, party.names) for e in s.get("of")]
+        party.call(s.get("name"), None if None in found else (min if s.kind == "least" else max)(found))  # pyright: ignore
+
+    _most = _least
+
+    def _order(self, s: Line, party: Party) -> None:
+        tile, rows = value(s.get("tile"), party.names), value(s.get("of")[0], party.names)
+        found = (None, None) if tile is None or not rows else (tile % rows, tile // rows)
+        for called, number in zip(s.get("names"), found):
+            party.call(called, number)
+
+    def _cursor(self, s: Line, party: Party) -> None:
+        party.rings[s.get("name")] = s.get("ring")
+        party.put(s.get("name"), s.get("at", 0), s.get("phase", 0))
+
+    def _advance(self, s: Line, party: Party) -> None:
+        called = s.get("name")
+        turns, slot = divmod(party.names[f"{called}.slot"] + party.known(s.get("by", {(): 1})), party.rings[called])
+        party.put(called, slot, party.names[f"{called}.phase"] ^ turns & 1)
+
+    # --- what is waited for
+
+    def _barrier(self, s: Line, party: Party) -> Walk:
+        scope = s.get("scope", "cta")
+        if s.get("half"):
+            return  # it orders the set-up of mbarriers alone
+        party.meet(scope == "warp")
+        if scope in ("cta", "cluster"):
+            for gone in [g for g in self.gone if g.cta == party.cta]:
+                gone.meet()
+                party.learn(gone.tell())
+        if s.get("threads") or scope == "cluster":
+            key = party.cta if s.get("threads") else 0, scope, party.names.get(f"barrier {scope}", 0)
+            party.names[f"barrier {scope}"] = key[2] + 1
+            come, wanted = self.meetings.setdefault(key, []), s.get("threads", 128 * self.ctas) // 128
+            come.append(party.tell())
+            if len(come) < wanted:
+                yield lambda: len(come) >= wanted
+            for clock in come:
+                party.learn(clock)
+
+    def _block_reduce(self, s: Line, party: Party) -> Walk:
+        if not s.get("fresh"):
+            yield from self._barrier(s, party)
+        if s.get("via"):
+            self._touch((s.get("via"), 0, party.cta), Touch(party, True, False))
+            yield from self._barrier(s, party)
+            self._touch((s.get("via"), 0, party.cta), Touch(party, False, False))
+
+    _block_scan = _block_reduce
+
+    def _mbarrier(self, s: Line, party: Party) -> None:
+        self._touch((s.get("name"), "set up", party.cta), Touch(party, True, False))
+
+    def _wait(self, s: Line, party: Party) -> Walk:
+        yield from self._wait_for(self._cell(s.get("on"), party), party.known(s.get("phase")), party)
+
+    def _drain(self, s: Line, party: Party) -> Walk:
+        slot, phase = (party.names[f"{s.get('name')}.{field}"] for field in ("slot", "phase"))
+        ring = party.rings[s.get("name")]
+        for n in range(slot, slot + ring):
+            yield from self._wait_for((s.get("on"), n % ring, party.cta), phase ^ n // ring, party)
+
+    def _wait_for(self, cell: Any, parity: int, party: Party) -> Walk:
+        self._touch((cell[0], "set up", party.cta), Touch(party, False, False))
+        complete, known = self._phases(cell)[3], party.clock.get(cell, 0)
+        wanted = known if known % 2 != parity else known + 1
+        if len(complete) < wanted:
+            yield lambda: len(complete) >= wanted
+        if len(complete) > wanted > known:
+            raise Lost  # a phase may be missed
+        party.learn(complete[wanted - 1] if wanted else {})
+
+    def _phases(self, cell: Any) -> list[Any]:
+        return self.phases.setdefault(cell, [0, 0, {}, []])
+
+    def _arrive(self, s: Line, party: Party) -> None:
+        name, slot, own = self._cell(s.get("on"), party)
+        self._touch((name, "set up", own), Touch(party, False, False))
+        for cta in map(party.known, s.get("ctas", ({(): own} if own else {},))):
+            self._arrived((name, slot, cta), party.tell(), s.get("expect", 0))
+
+    def _arrived(self, cell: Any, clock: Clock | None, size: int) -> None:
+        phases = self._phases(cell)
+        phases[0] += clock is not None
+        phases[1] += size
+        phases[2] |= {who: max(step, phases[2].get(who, 0)) for who, step in (clock or {}).items()}
+        if phases[0] >= self.arrays[cell[0]].get("count") and not phases[1]:
+            phases[3].append({**phases[2], cell: len(phases[3]) + 1})
+            phases[0], phases[2] = 0, {}
+
+    def _wait_group(self, s: Line, party: Party) -> None:
+        groups = party.groups.setdefault(s.get("engine"), [])
+        while len(groups) > s.get("pending"):
+            for touch in groups.pop(0):
+                touch.done, touch.met, touch.alone = party.step, party.met, party.alone
+
+    def _commit(self, s: Line, party: Party) -> None:
+        party.groups.setdefault("cp_async", []).append([t for group in party.groups.pop("open", []) for t in group])
+
+    # --- shared memory
+
+    def _access(self, s: Line, party: Party) -> None:
+        """What a statement reads and writes; an engine's reads or writes go on."""
+        if s.number not in self.touched:
+            self.touched[s.number] = self._touched_by(s)
+        touches = []
+        for name, brackets, is_write in self.touched[s.number]:
+            is_of_engine = s.kind in ("wgmma", "tma_store", "tma_load", "send") or s.kind == "cp_async" and is_write
+            is_load = is_write and s.kind in ("tma_load", "send")
+            if is_load and not party.alone and self.arrays[name].get("kind") != "wgmma":
+                raise Lost  # by every thread
+            ctas = s.get("ctas") or ((s.get("cta"),) if is_load and s.get("cta") is not None else ())
+            for cta in map(party.known, ctas) if is_load and ctas else (party.cta,):
+                touches.append(Touch(party, is_write, is_of_engine))
+                if is_load:
+                    touches[-1].by = on = (*self._cell(s.get("on"), party)[:2], cta)
+                    touches[-1].done = len(self._phases(on)[3]) + 1
+                for cell in self._cells(name, brackets, party, cta):
+                    self._touch(cell, touches[-1])
+                if is_load:
+                    self._arrived(
+                        on, None, -self._bytes(s, name) // (len(ctas) if s.kind == "tma_load" and ctas else 1)
+                    )
+        if s.kind in ("cp_async", "wgmma", "tma_store"):
+            party.groups.setdefault("open" if s.kind == "cp_async" else s.kind, []).append(touches)
+
+    def _touched_by(self, s: Line) -> list[tuple[str, Any, bool]]:
+        """The arrays that a statement names, with brackets, and whether it writes them."""
+        found = [(a.name, a.brackets, a.is_write) for a in s.accesses if self._is_watched(a.name)]
+        whole = {m.group() for m in WORD.finditer(s.text)} - {name for name, _, _ in found}
+        to = s.text.partition(" += " if s.kind == "wgmma" else " <- ")
+        written = {m.group() for m in WORD.finditer(to[0])} if to[1] else set[str]()
+        found += [
+            (name, (), name in written) for name in sorted(whole) if s.kind != "shared" and self._is_watched(name)
+        ]
+        return found
+
+    def _is_watched(self, name: str) -> bool:
+        return name in self.arrays and self.arrays[name].kind != "mbarrier"  # of which `wait` and `arrive` speak
+
+    def _bytes(self, s: Line, name: str) -> int:
+        whole = bytes_of(self.arrays[name]) // self.arrays[name].get("ring", 1)
+        sizes, shape = (
+            list(map(constant, line.get(of, ()))) for line, of in ((s, "size"), (self.arrays[name], "shape"))
+        )
+        return whole * math.prod(sizes) // math.prod(shape) if sizes else whole  # pyright: ignore
+
+    def _touch(self, cell: Any, touch: Touch) -> None:
+        touches, is_own = self.cells.setdefault(cell, []), self.arrays[cell[0]].kind == "reg"
+        touch.cells.append(cell)
+        for other in touches if touch.is_write else [t for t in touches if t.is_write]:
+            is_beside = (
+                other.by == touch.by and other.done == touch.done or not (other.is_of_engine or touch.is_of_engine)
+            )
+            is_beside = is_beside and other.is_write and touch.is_write or is_own and not other.is_of_engine
+            if not is_beside and not (is_own and other.done is not None or other.is_over(touch.party)):
+                self.faults.add(cell[0])
+        over = [t for t in touches if touch.is_write and t.is_over(touch.party) or _is_like(t, touch)]
+        self.cells[cell] = [t for t in touches if t not in over] + [touch]
+        if not touch.is_of_engine and touch.done is None:
+            touch.party.open.append((cell, touch))
+
+    def _cells(self, name: str, brackets: Any, party: Party, cta: int) -> list[Any]:
+        array = self.arrays[name]
+        if array.get("cluster"):
+            raise Lost
+        owner = party if array.kind == "reg" else cta
+        if array.get("ring", 1) == 1 or not brackets:
+            return [(name, 0, owner)]
+        (slot,) = brackets[0]
+        found = "warp" if slot == {("warp.index",): 1} else value(slot, party.names)
+        return [(name, n, owner) for n in (range(array.get("ring")) if found is None else (found,))]
+
+    def _cell(self, place: str, party: Party) -> Any:
+        name, _, slot = place.partition("[")
+        return name, party.known(part("_e", slot[:-1])) if slot else 0, party.cta
+
+
+def _is_like(one: Touch, other: Touch) -> bool:
+    """Whether a touch says what an earlier one of the same threads said."""
+    return not one.is_of_engine and all(
+        getattr(one, field) == getattr(other, field)
+        for field in ("party", "is_write", "is_of_engine", "alone", "met", "done")
+    )
+
+
+def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
+    """The arrays that are not used in order at some sizes, and the lines of loops that turned; None where a run cannot
+    tell, or where sizes are symbols and no run has turned every ring of mbarriers."""
+    symbols = text.symbols()
+    guards = [half for s in kernel.body if s.kind == "assume" for half in s.get("guard")]
+    faults, turned, least = set[str](), set[int](), dict[str, int]()
+    for big in dict.fromkeys(("", *symbols)):
+        if big and min(least.values(), default=2) > 1:
+            break
+        for size in SIZES[: 1 if big else len(SIZES)] if symbols else (0,):
+            sizes = {s: size if s == big or not big else SIZES[-1] for s in symbols}
+            sides = [(value(p, sizes), is_equal) for p, is_equal in guards]
+            if not any(v is None or v < 0 or is_equal and v for v, is_equal in sides):
+                try:
+                    run = Run(kernel, sizes)
+                except Lost:
+                    return None
+                faults |= run.faults
+                turned |= run.turned
+                least = {name: max(turns, least.get(name, 0)) for name, turns in run.turns().items()}
+    return (faults, turned) if not symbols or min(least.values(), default=2) > 1 else None
+
+
+__all__ = ["disorder"]

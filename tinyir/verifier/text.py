@@ -1,0 +1,294 @@
+"""Kernels as they are written: lines nested by what is indented further, each with its parts and its places."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from .polynomials import Poly, Unreadable, add, constant, number, read
+
+Half = tuple[Poly, bool]  # >= 0, or (True) = 0
+NAME = r'%?(?:"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*(?:\.\w+)*)'
+BYTES = {
+    "fp64": 8,
+    "i64": 8,
+    "u64": 8,
+    "fp32": 4,
+    "i32": 4,
+    "u32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "i16": 2,
+    "u16": 2,
+}  # others: 1
+PLACE = re.compile(rf"({NAME})((?:\[[^\[\]]*\])+)")
+# How a statement begins, and its parts. A part's kind is its name's ending: _e an integer, _l a list, _g a guard, _n a
+# number, _w words between commas; others are text.
+STATEMENTS = {
+    kind: re.compile(pattern.replace("NAME", NAME) + "$")
+    for kind, pattern in {
+        "assume": r"assume (?P<guard_g>.+)",
+        "if": r"if (?P<guard_g>.+)",
+        "shared": r"shared (?P<name>NAME) : (?P<dtype>\w+)\[(?P<shape_l>.*?)\](?: ring (?P<ring_n>\d+))?.*?"
+        r"(?: cluster (?P<cluster_n>\d+))?(?: (?P<kind>[a-z]\w*))?",
+        "reg": r"reg (?P<name>NAME) : (?P<dtype>\w+)\[(?P<shape_l>.*?)\](?: ring (?P<ring_n>\d+))?"
+        r"(?: (?P<kind>[a-z]\w*))?(?: = .+)?",
+        "mbarrier": r"mbarrier (?P<name>NAME)(?: ring (?P<ring_n>\d+))? count (?P<count_n>\d+)",
+        "tensor_map": r"tensor_map (?P<name>NAME) = (?P<of>NAME)(?: as \[(?P<view_l>.+?)\])?"
+        r"(?P<windows> as windows .+?)? box \[(?P<box_l>.+?)\].*",
+        "pick": r"pick (?P<name>NAME) = \[(?P<of_w>.+)\] at (?P<at_e>.+)",
+        "cursor": r"cursor (?P<name>NAME) ring (?P<ring_n>\d+)(?: at (?P<at_n>\d+))?(?: phase (?P<phase_n>\d+))?",
+        "advance": r"advance (?P<name>NAME)(?: by (?P<by_e>.+))?",
+        "let": r"let (?P<name>NAME) = (?P<value_e>.+)",
+        "least": r"least (?P<name>NAME) = \[(?P<of_l>.+)\]",
+        "most": r"most (?P<name>NAME) = \[(?P<of_l>.+)\]",
+        "choose": r"choose (?P<name>NAME) = .+ below (?P<below_e>.+?)",
+        "for": r"for (?P<name>NAME) in (?P<low_e>.+?)\.\.(?P<high_e>.+?)(?: step (?P<step_e>.+?))?(?: unroll.*)?",
+        "role": r"role (?P<name>NAME) (?P<unit>\w+) (?P<first_n>\d+)\.\.(?P<last_n>\d+)(?: regs (?P<regs_n>\d+))?",
+        "order": r"order \[(?P<names_w>.+?)\] = (?P<tile_e>.+) in \[(?P<of_l>.+)\](?: group.*)?",
+        "each": r"each (?P<names_w>.+) of (?P<of>NAME)(?:\[.*?\])?(?: size \[(?P<size_l>.+)\])?(?: approx)?",
+        "commit": r"commit (?P<tokens_w>.+)",
+        "wait_group": r"wait_group (?P<engine>\w+) pending (?P<pending_n>\d+)(?: for (?P<tokens_w>.+))?",
+        "wait": r"wait (?P<on>NAME\S*|NAME\[.*\]) phase (?P<phase_e>.+?)(?: for (?P<tokens_w>%.+))?",
+        "arrive": r"arrive (?P<on>NAME(?:\[.*?\])?)(?: expect (?P<expect_n>\d+) B)?(?: cluster \[(?P<ctas_l>.+)\])?",
+        "drain": r"drain (?P<on>NAME) from (?P<name>NAME)",
+        "tma_load": r".* on (?P<on>NAME(?:\[.*?\])?)(?: multicast \[(?P<ctas_l>.+)\])?",
+        "send": r".* size \[(?P<size_l>.+)\] to (?P<cta_e>.+) on (?P<on>NAME(?:\[.*?\])?)",
+        "store_rows": r"store_rows NAME\[.*?\](?: as \[(?P<view_l>.*?)\])? box \[(?P<box_l>.+)\] <- .+",
+        "barrier": r"barrier (?P<scope>\w+)(?: threads (?P<threads_n>\d+))?(?: (?P<half>\w+))?",
+        "ldmatrix": r"ldmatrix (?P<to>NAME)(?:\[.*?\])? <- NAME(?:\[[^\]]*\])*(?P<trans> trans)?(?: low .+)?",
+        "wgmma": r".* \+= (?P<a>NAME)(?:\[[^\]]*\])*(?P<a_trans> trans)? \* (?P<b>NAME)(?:\[[^\]]*\])*"
+        r"(?P<b_trans> trans)? shape m(?P<m_n>\d+)n(?P<n_n>\d+)k(?P<k_n>\d+)(?: steps (?P<steps_n>\d+))?(?: zero.*)?",
+        "block_reduce": r"block_reduce \w+ (?P<of>NAME) via (?P<via>NAME)(?P<fresh> fresh)?",
+        "block_scan": r"block_scan .+? after \S+(?: via (?P<via>NAME))?",
+        "ticket": r"ticket (?P<name>NAME) of .+ below (?P<below_e>.+) via NAME",
+    }.items()
+}
+PLAIN = frozenset(
+    "else store atomic copy split resum stmatrix mma fence row_reduce warp_reduce publish look_back wait_previous "
+    "launch_next".split()
+)
+MADE = frozenset("cp_async tma_load send tma_store wgmma".split())
+READS = frozenset("each wait arrive mma wgmma choose value look_back".split())  # what writes no place
+
+
+class Access(NamedTuple):
+    """A place: a name with its brackets. `when`: guards that hold besides, or (True) do not."""
+
+    name: str
+    brackets: tuple[tuple[Poly, ...], ...]
+    is_write: bool
+    when: tuple[tuple[tuple[Half, ...], bool], ...]
+
+
+class Line:
+    """A statement: its number in the text, its parts (`get`), the places that it names, and the blocks in it."""
+
+    def __init__(self, at: int, text: str):
+        self.number, self.text = at, text
+        self.body, self.otherwise = list[Line](), list[Line]()
+        self.token, head = "", text.split()[0]
+        made = re.match(rf"(%{NAME}) = (\S+)", text) if text.startswith("%") else None
+        if made:
+            self.token, head = made[1], made[2] if made[2] in MADE else "value"
+        elif head not in STATEMENTS and head not in PLAIN:
+            head = "assign"
+            if not re.match(rf"{PLACE.pattern} (?:=|over) ", text):
+                raise Unreadable(text)
+        self.kind, self.has = head, {}
+        if head in STATEMENTS:
+            found = STATEMENTS[head].match(text)
+            if found is None:
+                raise Unreadable(text)
+            self.has = {re.sub("_[elgnw]$", "", k): part(k, v) for k, v in found.groupdict().items() if v is not None}
+        self.axes: list[
+            tuple[str, Poly, bool]
+        ] = []  # (name, size) of what it runs over, and (name, value) that it names
+        if head in ("assign", "store", "copy", "cp_async", "resum") and " over " in text:
+            self._read_axes(text)
+        self.accesses = [] if head in ("shared", "tensor_map", "pick") else self._places(text)
+
+    def _read_axes(self, text: str) -> None:
+        """`over r: 64, c: 32 with i0 = m0 + r, k0 = c = A[i0, k0]`: the last `=` before the value ends it."""
+        over = text[text.index(" over ") + 6 :]
+        sizes, _, rest = over.partition(" with ") if " with " in over.split("[")[0] else (over.split(" = ")[0], "", "")
+        for one in sizes.split(", "):
+            called, size = one.split(": ")
+            self.axes.append((called, read(size), False))
+        *lets, last = re.split(rf", (?={NAME} = )", rest) if rest else (None,)
+        for one in lets:
+            self.axes.append((*_named(one), True))
+        if last is not None:
+            self.axes.append((*_named(" = ".join(last.split(" = ")[:2])), True))
+
+    def _places(self, text: str) -> list[Access]:
+        found, selects, start = [], _selects(text), 0
+        if self.kind == "reg":
+            start = text.index("]") + 1
+        for place in PLACE.finditer(text, start):
+            brackets = tuple(part("_l", b) for b in place[2][1:-1].split("]["))
+            when = tuple((guard, broken) for low, high, guard, broken in selects if low <= place.start() < high)
+            is_write = self.kind not in READS and not found and " <- " not in text[: place.start()]
+            found.append(Access(place[1], brackets, is_write, when))
+        return found
+
+    def get(self, called: str, otherwise: Any = None) -> Any:
+        """A part of it."""
+        return self.has.get(called, otherwise)
+
+
+def _named(text: str) -> tuple[str, Poly]:
+    called, value = text.split(" = ")
+    return called, read(value)
+
+
+def part(called: str, text: str) -> Any:
+    """What a part of a statement's text means. Raises Unreadable."""
+    match called[-2:]:
+        case "_e":
+            return read(text)
+        case "_l":
+            return tuple(map(read, text.split(", "))) if text else ()
+        case "_w":
+            return tuple(text.split(", "))
+        case "_n":
+            return int(text)
+        case "_g":
+            return guard_of(text)
+    return text
+
+
+def guard_of(text: str) -> tuple[Half, ...]:
+    """The sides of a guard: `0 <= i < N and j = 0` is i >= 0, N - i - 1 >= 0 and j = 0."""
+    found: list[Half] = []
+    for bound in text.split(" and "):
+        words = re.split(r" (<=|<|=) ", bound)
+        for low, sign, high in zip(words[::2], words[1::2], words[2::2]):
+            rest = add(read(high), read(low), -1)
+            found.append((add(rest, number(-1)) if sign == "<" else rest, sign == "="))
+    return tuple(found)
+
+
+def _selects(text: str) -> list[tuple[int, int, tuple[Half, ...], bool]]:
+    """Of each `x where guard else y` where x is and where y is, with the guard."""
+    found = []
+    for place in re.finditer(" where (.+?) else ", text):
+        guard = guard_of(place[1])
+        start, depth = place.start(), 0
+        while start and (depth or text[start - 1] not in " (," or text[start] == " "):
+            start -= 1
+            depth += {")": 1, "]": 1, "(": -1, "[": -1}.get(text[start], 0)
+            if depth < 0:
+                start += 1
+                break
+        end, depth = place.end(), 0
+        while end < len(text) and (depth or text[end] not in "),"):
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[end], 0)
+            end += 1
+        found += [(start, place.start(), guard, False), (place.end(), end, guard, True)]
+    return found
+
+
+def nested(lines: Sequence[tuple[int, str]]) -> list[Line]:
+    """The statements of lines (number, text), nested by column."""
+    top: list[Line] = []
+    blocks: list[tuple[int, list[Line]]] = [(-1, top)]
+    for at, text in lines:
+        column = len(text) - len(text.lstrip())
+        while blocks[-1][0] >= column:
+            blocks.pop()
+        line, block = Line(at, text.strip()), blocks[-1][1]
+        if line.kind == "else":
+            if not block or block[-1].kind != "if":
+                raise Unreadable(text)
+            blocks.append((column, block[-1].otherwise))
+            continue
+        block.append(line)
+        blocks.append((column, line.body))
+    return top
+
+
+def statements(lines: Sequence[Line]) -> Iterator[Line]:
+    """Every statement, blocks before what is in them."""
+    for line in lines:
+        yield line
+        yield from statements(line.body)
+        yield from statements(line.otherwise)
+
+
+class Kernel:
+    """A kernel: its head, and its statements."""
+
+    HEAD = re.compile(
+        rf"kernel ({NAME}).* : (sm\d+) grid \[(.*)\] block \[(.*?)\](?: cluster \[(.*?)\])?(?: regs (\d+))?$"
+    )
+
+    def __init__(self, lines: Sequence[tuple[int, str]]):
+        found = self.HEAD.match(lines[0][1])
+        if found is None:
+            raise Unreadable(lines[0][1])
+        self.number = lines[0][0]
+        self.name, self.arch, grid, block, cluster, regs = found.groups()
+        self.grid = part("_l", grid)
+        self.block, self.cluster = (tuple(map(int, re.findall(r"\d+", text or ""))) for text in (block, cluster))
+        self.regs, self.threads = int(regs or 0), 1
+        for size in self.block:
+            self.threads *= size
+        self.body = nested(lines[1:])
+
+
+class Text:
+    """A gpu text: the ranges of sizes, every tensor's shape, and the kernels."""
+
+    LAUNCH = re.compile(rf"launch .* as ({NAME}) with (.+)")
+    SYMBOL = re.compile(r"  sym (\S+) in (-?\d+)\.\.(-?\d+)")
+    TENSOR = re.compile(rf"(?:  in |  out|buffer|workspace) +({NAME}) +: ([a-z]\w*)\[(.*?)\]")
+
+    def __init__(self, text: str):
+        self.lines = text.splitlines()
+        if not re.match(r"tinyir \d+\.\d+ gpu$", self.lines[0] if self.lines else ""):
+            raise Unreadable("a text that is not gpu text")
+        self.ranges: dict[str, tuple[int, int]] = {}
+        self.tensors: dict[str, tuple[str, tuple[Poly, ...]]] = {}
+        self.alias: dict[str, str] = {}  # in whose memory a tensor is
+        self.kernels: list[Kernel] = []
+        self.launches: list[tuple[int, str, list[list[str]]]] = []  # line, kernel, what is passed in whose place
+        section, start = "", 0
+        for at, line in [*enumerate(self.lines), (len(self.lines), "end")]:
+            if line and line[0] != " ":
+                if section == "kernel":
+                    found = [(n + 1, t) for n, t in enumerate(self.lines[start:at], start) if t.strip()]
+                    self.kernels.append(Kernel(found))
+                section, start = line.split()[0], at
+            launch = self.LAUNCH.match(line)
+            if launch:
+                self.launches.append((at + 1, launch[1], [one.split(" = ") for one in launch[2].split(", ")]))
+            symbol, tensor = self.SYMBOL.match(line), self.TENSOR.match(line)
+            if symbol and section == "model":
+                self.ranges[symbol[1]] = int(symbol[2]), int(symbol[3])
+            if tensor and section in ("model", "region", "buffer", "workspace"):
+                found = tensor[2], part("_l", tensor[3])
+                alias = re.search(rf"\balias=({NAME})", line)
+                self.alias |= {tensor[1]: alias[1]} if alias else {}
+                if self.tensors.setdefault(tensor[1], found) != found:
+                    raise Unreadable(f"{line}: another type than before")
+
+    def memory(self, tensor: str) -> str:
+        """The tensor in whose memory one is."""
+        for _ in self.alias:
+            tensor = self.alias.get(tensor, tensor)
+        return tensor
+
+    def symbols(self) -> list[str]:
+        """The sizes that shapes speak of."""
+        found = (atom for _, shape in self.tensors.values() for e in shape for monomial in e for atom in monomial)
+        return list(dict.fromkeys(a for a in found if not a.startswith("floor(")))
+
+
+def bytes_of(s: Line) -> int:
+    """Bytes of all slots of an array."""
+    count = BYTES.get(s.get("dtype"), 1) * s.get("ring", 1)
+    for side in s.get("shape"):
+        count *= constant(side) or 0
+    return count
