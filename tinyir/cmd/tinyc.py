@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..ir.pipeline import STAGES
-from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.cli import Session, parser_of, run
+from ..kit.files import write_whole
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .chain import chain

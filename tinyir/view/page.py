@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..kit.diag import refuse
-from ..kit.phrase import why_of
+from ..kit.files import write_whole
 from ..kit.records import dataclass
 
 PAGE = Path(__file__).resolve().parent / "assets"
@@ -46,10 +45,7 @@ class View:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file. Raises Refused (E0009)."""
-        try:
-            Path(path).write_text(self.html, encoding="utf-8")
-        except OSError as fault:
-            raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
+        write_whole(Path(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)
