@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="stop a simulated launch after this long (default: never)",
+        help="give up a launch that takes longer than this, in the simulation or on the GPU (default: never)",
     )
     return made
 
