@@ -188,6 +188,15 @@ def _limited(most: int, ask: Callable[[], bool]) -> bool:
     return ask()
 
 
+def homes(folder: Path) -> dict[str, dict[str, str]]:
+    """Environments in which there is no cache; `folder` has `a file`."""
+    return {
+        "a folder that cannot be made": {"XDG_CACHE_HOME": "/proc/none", "HOME": "/proc/none"},
+        "a file": {"XDG_CACHE_HOME": str(folder / "a file")},
+        "a path that is not absolute": {"XDG_CACHE_HOME": "nowhere", "HOME": "nowhere"},
+    }
+
+
 def without_a_home(places: dict[str, dict[str, str]]) -> dict[str, Outcome]:
     """Homes that cannot be written, or are none; by what the environment says."""
     found = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -67,17 +66,8 @@ def test_nothing_is_half_written_on_a_full_disk(folder: Path) -> None:
 
 def test_no_home_is_needed(folder: Path) -> None:
     (folder / "a file").write_text("where a folder would be")
-    assert all_right(*plant.without_a_home(homes(folder)).values())
+    assert all_right(*plant.without_a_home(plant.homes(folder)).values())
     assert not Path("~").exists() and not Path("nowhere").exists()
-
-
-def homes(folder: Path) -> Mapping[str, Mapping[str, str]]:
-    """Environments in which there is no cache."""
-    return {
-        "a folder that cannot be made": {"XDG_CACHE_HOME": "/proc/none", "HOME": "/proc/none"},
-        "a file": {"XDG_CACHE_HOME": str(folder / "a file")},
-        "a path that is not absolute": {"XDG_CACHE_HOME": "nowhere", "HOME": "nowhere"},
-    }
 
 
 def test_a_cache_that_anybody_may_write_to_is_not_used(folder: Path) -> None:

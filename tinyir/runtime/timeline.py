@@ -74,9 +74,8 @@ def _with_bytes(moment: Moment, count: int) -> Moment:
 
 
 def _common_zero(driver: Any, stream: Any) -> tuple[Any, float]:
-    """An event of the card, and the host's time (`time.perf_counter`) at which it was reached: of several, that which the
-    host met in the shortest time, between its record and the end of the wait. It was reached in that time, so the error
-    is at most half of it."""
+    """An event of the card, and the host's time (`time.perf_counter`) at which it was reached. Of several it is the one
+    that took the host the shortest time, from its record to the end of the wait; the error is at most half of that."""
     found = []
     for _ in range(ZERO_ROUNDS):
         event, start = driver.Event(), time.perf_counter()
