@@ -106,7 +106,7 @@ from tinyir.ir import manifest
 from tinyir.runtime.arrays import random_arrays
 from tinyir.runtime.run import run
 text = Path(sys.argv[1]).read_text()
-arrays = random_arrays(manifest.parse(text).region.model, {}, int(sys.argv[2]))
+arrays = random_arrays(manifest.parse(text).region.model, {"M": 100}, int(sys.argv[2]))
 wanted = None
 for _ in range(20):
     outputs, report = run(text, arrays, device="cuda", check=wanted is None)
@@ -132,7 +132,7 @@ def test_processes_on_one_gpu_do_not_disturb_each_other() -> None:
 def test_host_and_card_have_one_time() -> None:
     text = SAMPLE.read_text(encoding="utf-8")
     model = manifest.parse(text).region.model
-    _, report = run(text, random_arrays(model, {}, 1), device="cuda", is_traced=True)
+    _, report = run(text, random_arrays(model, {"M": 100}, 1), device="cuda", is_traced=True)
     queued, waited = (
         next(m for m in report.moments if m.kind == kind and m.track == "host") for kind in ("queue", "wait")
     )
