@@ -170,7 +170,7 @@ def _make_folders(files: list[Path]) -> None:
 
 
 def full_disk(log: Path) -> dict[str, Outcome]:
-    """A disk on which no file can have more than so many bytes, from the start or beside a full cache."""
+    """A disk on which a file can have a certain number of bytes and no more."""
     found = {}
     for most in (0, 1, 100, 5000):
         found[f"{most} B"] = outcome = Outcome(1 + len(USES) * NUMBERS)

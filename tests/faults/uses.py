@@ -111,7 +111,7 @@ def log_row(log: Path, who: int, number: int) -> None:
 
 
 def rows_of(log: Path) -> list[str]:
-    """The names of the rows of a log. Raises AssertionError for a row that is no writer's."""
+    """The names of the rows of a log. Raises AssertionError for a row that no writer wrote."""
     with log.open(encoding="utf-8", newline="") as lines:
         head, *rows = csv.reader(lines)
     assert tuple(head) == store.LOG_COLUMNS

@@ -14,6 +14,7 @@ from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .chain import chain
 from .host import HOST, host_options, write_program
+from .paranoid import Paranoid, paranoid_options
 from .source import read_source, shape_option
 from .stage import language_of
 
@@ -61,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     host_options(made)
     shape_option(made)
+    paranoid_options(made)
     tiny_region.options(made)
     tiny_plan.options(made)
     return made
@@ -78,7 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))
         last = "cu" if args.emit == HOST else args.emit
+        doubts = Paranoid(session) if args.paranoid else None
         for stage, module in chain(session, text, last):
+            if doubts is not None and stage != "json":
+                doubts.look_at(stage, module)
             printed = _printer(stage, module)
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(

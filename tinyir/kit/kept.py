@@ -54,7 +54,7 @@ def keep(name: str, content: bytes) -> Path | None:
     """Keep `content` under a name, a path with slashes inside the cache, and give its file; None where that cannot be
     done, which is not an error: the cache is a favour."""
     try:
-        place, unfinished = place_of(name), place_of(f"{_UNFINISHED}/a file")
+        place, unfinished = place_of(name), place_of(f"{_UNFINISHED}/file")
         if place is None or unfinished is None:
             return None
         _sweep(unfinished.parent)

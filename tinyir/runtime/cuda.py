@@ -261,7 +261,7 @@ class CudaDevice:
 
     @contextlib.contextmanager
     def room(self, size: int) -> Iterator[Any]:
-        """The driver's memory of so many bytes, for as long as one is inside. Raises Refused (E1717, E1730)."""
+        """Memory of the driver's with that size in bytes, until the block ends. Raises Refused (E1717, E1730)."""
         buffer = self.allocate(Phrase("what is written between two runs"), size, 1)
         try:
             yield self._memory[buffer.address]

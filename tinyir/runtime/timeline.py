@@ -36,12 +36,12 @@ class Moment:
 def timeline(program: Program, inputs: Mapping[str, np.ndarray]) -> tuple[Moment, ...]:
     """A run of a program on a `cuda.CudaDevice` that has run before, each launch between two events. The launches are
     queued behind a write of memory, so that the card never waits for the host. Host and card have one time, as exact as
-    `_common_zero` can say. Raises Refused (E1730)."""
+    `_zero_of_both` can say. Raises Refused (E1730)."""
     driver = driver_module()
     device, stream = program.device, program.device.stream
     marks = [driver.Event() for _ in range(len(program.launches) + 1)]
     with head_start(program) as queue, device.refusing(program.model.name):
-        zero, begin = _common_zero(driver, stream)
+        zero, begin = _zero_of_both(driver, stream)
         clock = _Clock(begin)
         for name, array in inputs.items():
             clock.took(f"{name} to the GPU", "copy", lambda: program.upload({name: array}), array.nbytes)  # noqa: B023
@@ -73,7 +73,7 @@ def _with_bytes(moment: Moment, count: int) -> Moment:
     return replace(moment, bytes=count)
 
 
-def _common_zero(driver: Any, stream: Any) -> tuple[Any, float]:
+def _zero_of_both(driver: Any, stream: Any) -> tuple[Any, float]:
     """An event of the card, and the host's time (`time.perf_counter`) at which it was reached. Of several it is the one
     that took the host the shortest time, from its record to the end of the wait; the error is at most half of that."""
     found = []
@@ -83,7 +83,7 @@ def _common_zero(driver: Any, stream: Any) -> tuple[Any, float]:
         stream.synchronize()
         end = time.perf_counter()
         found.append((end - start, event, (start + end) / 2))
-    _, event, begin = min(found, key=lambda one: one[0])
+    _, event, begin = min(found, key=lambda met: met[0])
     return event, begin
 
 

@@ -75,7 +75,7 @@ def append_log(path: Path, rows: Iterable[Sequence[object]]) -> None:
     csv.writer(text, lineterminator="\n").writerows(rows)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b", buffering=0) as log:
+        with path.open("ab+", buffering=0) as log:
             fcntl.flock(log, fcntl.LOCK_EX)
             end = _end_of_rows(log) if log.seekable() else 0
             head = "" if end else ",".join(LOG_COLUMNS) + "\n"
