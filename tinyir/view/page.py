@@ -7,6 +7,7 @@ import base64
 import html
 import json
 import os
+import tomllib
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +20,8 @@ PAGE = Path(__file__).resolve().parent / "assets"
 
 
 def page_of(data: dict[str, Any]) -> str:
-    """The HTML of a page."""
+    """The HTML of a page, its own words in the language of the data."""
+    data = {**data, "words": words_in(data["lang"])}
     packed = base64.b64encode(zlib.compress(json.dumps(data, ensure_ascii=False).encode("utf-8"), 9)).decode("ascii")
     license_ = (PAGE / "dagre.LICENSE.txt").read_text(encoding="utf-8")
     parts = {
@@ -35,6 +37,11 @@ def page_of(data: dict[str, Any]) -> str:
         before, after = page.split(f"@{word}@")
         page = before + text + after
     return page
+
+
+def words_in(lang: str) -> dict[str, str]:
+    """The words of the page in a language, by the English ones; none for English."""
+    return {} if lang == "en" else tomllib.loads(_file(f"{lang}.toml"))
 
 
 @dataclass(frozen=True, slots=True)
