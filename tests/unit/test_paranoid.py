@@ -83,3 +83,6 @@ def test_sizes_are_small_unless_they_are_stated(capsys: pytest.CaptureFixture[st
     assert tinyc.main([*arguments, "--size=M=9"]) == 0
     assert tinyc.main([*arguments, "--size=Q=9"]) == 1
     assert "E1714" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as usage:
+        tinyc.main([*arguments[:-1], "--size=M=9"])
+    assert usage.value.code == 2 and "only --paranoid" in capsys.readouterr().err

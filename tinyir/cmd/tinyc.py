@@ -76,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for word in wanted:
         if word not in DUMPS:
             options.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
+    if args.size and not args.paranoid:
+        options.error("argument --size: only --paranoid plays the model")
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))

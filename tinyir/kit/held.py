@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .diag import Diag
-from .files import write_atomically
-from .kept import place_of
+from .kept import place_of, put
 
 Check = Callable[[Any], list[Diag]]
 
@@ -32,7 +31,7 @@ def mark(text: str) -> None:
             return
         if path.exists() and path.stat().st_size > MOST_BYTES:
             found = path.read_bytes()[-MOST_BYTES // 2 :]
-            write_atomically(path, [found[found.find(b"\n") + 1 :]])
+            put(_NAME, found[found.find(b"\n") + 1 :])
         with open(path, "ab", buffering=0) as marks:
             marks.write(f"{_key(text)}\n".encode())  # in one call: of writers at a time each adds its line
     except OSError:

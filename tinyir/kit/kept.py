@@ -50,18 +50,23 @@ def place_of(name: str) -> Path | None:
     return place
 
 
-def keep(name: str, content: bytes) -> Path | None:
-    """Keep `content` under a name, a path with slashes inside the cache, and give its file; None where that cannot be
-    done, which is not an error: the cache is a favour."""
+def put(name: str, content: bytes) -> Path | None:
+    """Write a file of the cache, whole or not at all; None where that cannot be done, which is not an error: the cache
+    is a favour."""
     try:
         place, unfinished = place_of(name), place_of(f"{_UNFINISHED}/file")
         if place is None or unfinished is None:
             return None
         _sweep(unfinished.parent)
-        write_atomically(place, [sealed(content, name)], unfinished.parent)
+        write_atomically(place, [content], unfinished.parent)
         return place
     except OSError:
         return None
+
+
+def keep(name: str, content: bytes) -> Path | None:
+    """Keep `content` under a name, a path with slashes inside the cache, and give its file; None as `put`."""
+    return put(name, sealed(content, name))
 
 
 def kept(name: str) -> bytes | None:

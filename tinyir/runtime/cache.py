@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from ..kit.files import NO_ROOM, unwritable, write_atomically
-from ..kit.kept import keep, kept, place_of
+from ..kit.files import NO_ROOM, unwritable
+from ..kit.kept import keep, kept, place_of, put
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:
@@ -36,28 +36,40 @@ def built(folder: str, key: str, suffix: str, build: Callable[[Path], object]) -
     index = f"{folder}/{key}{suffix}.sha256"  # says which content the key has: of racing writers either will do
     stated = kept(index)
     if stated is not None:
-        found = _place(folder, key, suffix, stated.decode())
-        if found is not None and _hash_of(found) == stated.decode():
+        found = _file_with(f"{folder}/{key}-{stated.decode()[:16]}{suffix}", stated.decode())
+        if found is not None:
             return found
-    with scratch() as room:
-        try:
-            build(room / f"built{suffix}")
-            content = (room / f"built{suffix}").read_bytes()
-        except OSError as fault:
-            if fault.errno in NO_ROOM:
-                raise unwritable(fault.filename, fault) from None
-            raise
+    content = _content_of(suffix, build)
     digest = sha256(content).hexdigest()
-    with contextlib.suppress(OSError):
-        place = _place(folder, key, suffix, digest)
-        if place is not None:
-            write_atomically(place, [content])
-            keep(index, digest.encode())
-            return place
+    place = put(f"{folder}/{key}-{digest[:16]}{suffix}", content)
+    if place is not None:
+        keep(index, digest.encode())
+        return place
     with writing():
         place = _lasting() / f"{key}{suffix}"
         place.write_bytes(content)
         return place
+
+
+def _file_with(name: str, digest: str) -> Path | None:
+    """The file of the cache with that name, if its content has that sha256."""
+    try:
+        place = place_of(name)
+        return place if place is not None and sha256(place.read_bytes()).hexdigest() == digest else None
+    except OSError:
+        return None
+
+
+def _content_of(suffix: str, build: Callable[[Path], object]) -> bytes:
+    """What `build` writes. Raises Refused (E0009), and what `build` raises."""
+    with scratch() as room:
+        try:
+            build(room / f"built{suffix}")
+            return (room / f"built{suffix}").read_bytes()
+        except OSError as fault:
+            if fault.errno in NO_ROOM:
+                raise unwritable(fault.filename, fault) from None
+            raise
 
 
 @contextlib.contextmanager
@@ -76,20 +88,6 @@ def writing() -> Iterator[None]:
         yield
     except OSError as fault:
         raise unwritable(fault.filename, fault) from None
-
-
-def _place(folder: str, key: str, suffix: str, digest: str) -> Path | None:
-    with contextlib.suppress(OSError):
-        return place_of(f"{folder}/{key}-{digest[:16]}{suffix}")
-    return None
-
-
-def _hash_of(path: Path) -> str | None:
-    """The sha256 of a file's content; None when it cannot be read."""
-    try:
-        return sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
 
 
 @functools.cache
