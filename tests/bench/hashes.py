@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.bench.gemm import SHAPES  # noqa: E402
 from tests.bench.plans import SAMPLE, shapes  # noqa: E402
-from tests.unit.test_models import SMALL  # noqa: E402
+from tests.models.small import SMALL  # noqa: E402
 from tinyir import front  # noqa: E402
 from tinyir.ir import manifest, plan  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402

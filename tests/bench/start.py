@@ -27,7 +27,6 @@ from tinyir.front.json import read  # noqa: E402
 from tinyir.ir import manifest  # noqa: E402
 from tinyir.ir.pipeline import STAGES  # noqa: E402
 from tinyir.lower import language_of, lower_to  # noqa: E402
-from tinyir.runtime import cache  # noqa: E402
 from tinyir.runtime.compile import cores, cubins_of, find_nvcc, find_nvrtc  # noqa: E402
 from tinyir.runtime.cuda import find_fault  # noqa: E402
 
@@ -51,7 +50,6 @@ def timed(what: str, work: Callable[[], Any]) -> Any:
 def empty_cache() -> None:
     """A new folder for what is built; grammars stay where they are."""
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="tinyir-start-")
-    cache._folder.cache_clear()
 
 
 def emitted(text: str) -> str:

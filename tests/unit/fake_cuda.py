@@ -21,10 +21,16 @@ class Fault(Exception):
     """pycuda.driver.Error."""
 
 
+class NoMemory(Fault):
+    """pycuda.driver.MemoryError."""
+
+
 class Memory:
     """A DeviceAllocation."""
 
     def __init__(self, machine: Machine, size: int):
+        if machine.is_lost or size > machine.room:
+            raise Fault("an illegal address of paper") if machine.is_lost else NoMemory("none is left")
         self.machine, self.room = machine, np.zeros(size + 256, np.uint8)
         self.address = -(-self.room.ctypes.data // 256) * 256
         machine.living.add(self.address)
@@ -85,6 +91,13 @@ class Stream:
     def synchronize(self) -> None:
         """Written down."""
         self.machine.note("synchronize")
+        self.is_done()
+
+    def is_done(self) -> bool:
+        """Not while a kernel runs without an end. Raises Fault after one that has ended all use of the card."""
+        if self.machine.is_lost:
+            raise Fault("an illegal address of paper")
+        return not self.machine.is_stuck
 
 
 class Event:
@@ -117,6 +130,9 @@ class Machine:
     functions: dict[int, tuple[int, str]] = field(default_factory=dict)  # module and name
     count: itertools.count[int] = field(default_factory=lambda: itertools.count(5))
     version: int = 13000
+    is_lost: bool = False  # after an illegal address
+    is_stuck: bool = False  # by a kernel without an end
+    room: int = 1 << 40  # bytes that one piece of memory may have
     others: tuple[int, ...] = ()  # streams of other libraries
     capturing: set[int] = field(default_factory=set)  # of those, the ones that their library captures
 
@@ -158,6 +174,8 @@ class Machine:
             get_attribute = staticmethod(lambda _: 1 << 20)
 
         def copied(to: Any, source: Any) -> None:
+            if machine.is_lost:
+                raise Fault("an illegal address of paper")
             whole = [x if isinstance(x, np.ndarray) else None for x in (to, source)]
             size = next(x.nbytes for x in whole if x is not None)
             ctypes.memmove(*(x.ctypes.data if isinstance(x, np.ndarray) else x for x in (to, source)), size)
@@ -165,7 +183,7 @@ class Machine:
         module = types.ModuleType("pycuda.driver")
         module.__dict__.update(
             Error=Fault,
-            MemoryError=Fault,
+            MemoryError=NoMemory,
             init=lambda: None,
             Device=Device,
             get_driver_version=lambda: machine.version,
@@ -285,6 +303,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         lambda text, arch, entries, jobs: {n: compiler.Cubin(n.encode(), arch, "paper", "") for n in entries},
     )
     monkeypatch.setattr(driver, "library", lambda: made)
+    monkeypatch.setattr(cuda, "_LOST", {})
     cuda.find_fault.cache_clear()
     yield made
     cuda.find_fault.cache_clear()

@@ -25,8 +25,8 @@ from tinyir.lower.plan.kernels_for import in_orders, in_parts
 from tinyir.lower.plan.planner import Planner
 from tinyir.lower.region import normalise
 
+from ..models.small import SMALL
 from .effort import counted
-from .test_models import SMALL
 from .test_proof_steps import forget
 
 ONCE = (  # for all that is alike

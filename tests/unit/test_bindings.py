@@ -28,7 +28,7 @@ class Result(int):
 class Bindings(types.ModuleType):
     """cuda.bindings.driver: each function gives its result first, then what it made."""
 
-    CUresult = types.SimpleNamespace(CUDA_ERROR_OUT_OF_MEMORY=2)
+    CUresult = types.SimpleNamespace(CUDA_ERROR_OUT_OF_MEMORY=2, CUDA_ERROR_NOT_READY=600)
     CUdevice_attribute = types.SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75,
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76,

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tinyir.kit.kept import read_sealed, write_sealed
+from tinyir.kit.kept import cache_dir, keep, kept, sealed, unsealed
 from tinyir.kit.text import Grammar
 from tinyir.runtime import cache
 from tinyir.runtime.compile import Compiler, cubin_of
 
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "cut": lambda raw: raw[: len(raw) // 2],
-    "empty": lambda raw: b"",
-    "one bit": lambda raw: bytes([raw[0] ^ 1]) + raw[1:],
-    "longer": lambda raw: raw + b"\0",
-    "zeros": lambda raw: bytes(len(raw)),
-}
+from ..faults.plant import DAMAGES
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cache._folder.cache_clear()
-    yield tmp_path / "tinyir"
-    cache._folder.cache_clear()
+    return cache_dir()
 
 
 def damage(folder: Path, pattern: str, how: str) -> None:
@@ -54,8 +45,8 @@ def test_a_built_file_is_made_again_when_it_or_its_index_is_damaged(folder: Path
     assert len(calls) == 2 and [f for f in (folder / "sim").iterdir() if f.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize("pattern", ["*.cubin", "*.log"])
-def test_a_cubin_and_its_log_are_compiled_again(folder: Path, pattern: str) -> None:
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_cubin_and_its_log_are_compiled_again(folder: Path, how: str) -> None:
     calls = []
     compiler = Compiler(
         "own 1", lambda text, arch: (calls.append(text), (b"\x7fELF" + text.encode(), f"log of {arch}"))[1]
@@ -63,7 +54,7 @@ def test_a_cubin_and_its_log_are_compiled_again(folder: Path, pattern: str) -> N
     for count in (1, 1):
         found = cubin_of("code", "sm_90a", compiler)
         assert (found.image, found.log, len(calls)) == (b"\x7fELFcode", "log of sm_90a", count)
-    damage(folder / "cubin", pattern, "cut")
+    damage(folder / "cubin", "*.cubin", how)
     found = cubin_of("code", "sm_90a", compiler)
     assert (found.image, found.log, len(calls)) == (b"\x7fELFcode", "log of sm_90a", 2)
 
@@ -73,22 +64,30 @@ def test_grammar_tables_are_made_again(folder: Path, how: str) -> None:
     wanted = Grammar("expr", ("guard",)).parse("0 <= i0 < M")
     damage(folder, "reader-expr-*.json", how)
     assert Grammar("expr", ("guard",)).parse("0 <= i0 < M") == wanted
-    (kept,) = folder.glob("reader-expr-*.json")
-    assert read_sealed(kept) is not None, "what was made again is kept"
+    (file,) = folder.glob("reader-expr-*.json")
+    assert kept(file.name) is not None, "what was made again is kept"
 
 
 def test_a_forged_table_is_none(folder: Path) -> None:
     """One that carries its own sha256 and is not a table."""
     wanted = Grammar("expr", ("guard",)).parse("k0 = 3")
-    (kept,) = folder.glob("reader-expr-*.json")
+    (file,) = folder.glob("reader-expr-*.json")
     for content in (b"[]", b'{"l": [{"d": []}, {"d": []}]}', b"{", b'{"x": 1}', b"\xff"):
-        write_sealed(kept, content)
+        keep(file.name, content)
         assert Grammar("expr", ("guard",)).parse("k0 = 3") == wanted
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_seal_holds_only_what_was_sealed(tmp_path: Path, how: str) -> None:
-    write_sealed(tmp_path / "a", b"first line\nlast")
-    assert read_sealed(tmp_path / "a") == b"first line\nlast"
-    (tmp_path / "a").write_bytes(DAMAGES[how]((tmp_path / "a").read_bytes()))
-    assert read_sealed(tmp_path / "a") is None and read_sealed(tmp_path / "none") is None
+def test_what_is_kept_is_whole_or_absent(folder: Path, how: str) -> None:
+    file = keep("kind/a", b"first line\nlast")
+    assert file == folder / "kind" / "a" and kept("kind/a") == b"first line\nlast"
+    file.write_bytes(DAMAGES[how](file.read_bytes()))
+    assert kept("kind/a") is None and kept("kind/none") is None
+
+
+def test_a_name_is_part_of_what_is_kept(folder: Path) -> None:
+    for name in ("kind/a", "kind/b"):
+        keep(name, name.encode())
+    (folder / "kind" / "a").replace(folder / "kind" / "b")
+    assert kept("kind/a") is None and kept("kind/b") is None
+    assert unsealed(sealed(b"a", "x"), "y") is None and unsealed(sealed(b"a")) == b"a"

@@ -8,6 +8,7 @@ import pytest
 
 from tinyir.ir import gpu, plan
 from tinyir.kit import held, work
+from tinyir.kit.kept import place_of
 
 from ..commands import ROOT, run_in_shell
 from .effort import counted
@@ -38,13 +39,12 @@ def test_the_marks_stay_few(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(100):
         held.mark(str(n))
     assert held.is_marked("99") and not held.is_marked("0")
-    assert held._path().stat().st_size < 1200
+    assert place_of("held").stat().st_size < 1200
 
 
 def test_what_is_no_mark_is_none() -> None:
     assert not held.is_marked("a text")
-    held._path().parent.mkdir(parents=True, exist_ok=True)
-    held._path().write_bytes(b"\xff\x00 damaged")
+    place_of("held").write_bytes(b"\xff\x00 damaged")
     assert not held.is_marked("a text")
     held.mark("a text")
     held.mark("other")

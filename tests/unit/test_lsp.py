@@ -168,6 +168,60 @@ def test_a_session(stage: str, editor: Editor, folder: Path) -> None:
     editor.tell("textDocument/didClose", textDocument=document)
 
 
+MODELS = {  # a text of each language of models; a name in it, its line, another name, a right word and a wrong one
+    "coreir": (
+        '%0 = Input() {name="x"} : f32[N, 4]\n%1 = Input() {name="w"} : f32[4, 3]\n'
+        "%2 = MatMul(%0, %1) : f32[N, 3]\n%3 = Relu(%2) : f32[N, 3]\noutputs: y=%3\n",
+        ("%2", 2, "%7", "Relu", "Rellu"),
+    ),
+    "dsl": (
+        "graph<N=8> main(x: f32[N, 4], w: f32[4, 3]) -> (y: f32[N, 3]) {\n"
+        "  h = matmul(x, w)\n  y = relu(h)\n  return y\n}\n",
+        ("h", 1, "hidden", "relu", "rellu"),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", MODELS)
+def test_a_session_of_a_language_of_models(language: str, editor: Editor, tmp_path: Path) -> None:
+    text, (name, line, new, right, wrong) = MODELS[language]
+    uri = (tmp_path / f"m.{language}").as_uri()
+    document = {"uri": uri}
+    assert editor.show(uri, text, True) == []
+    here = position(text, f"({name}" if f"({name}" in text else name)
+    here["character"] += 1 + name.startswith("%")
+    hover = editor.ask("textDocument/hover", textDocument=document, position=here)
+    assert text.split("\n")[line].strip() in hover["contents"]["value"]
+    found = editor.ask("textDocument/definition", textDocument=document, position=here)
+    assert [(p["uri"], p["range"]["start"]["line"]) for p in found] == [(uri, line)]
+    edit = editor.ask("textDocument/rename", textDocument=document, position=here, newName=new)
+    changed = applied(text, edit["changes"][uri])
+    assert name not in re.findall(r"%?\w+", changed) and changed.count(new) == len(edit["changes"][uri]) == 2
+    assert editor.show(uri, changed, False) == []
+    misspelt = text.replace(right, wrong, 1)
+    faults = editor.show(uri, misspelt, False)
+    fixes = editor.ask(
+        "textDocument/codeAction", textDocument=document, range=faults[0]["range"], context={"diagnostics": faults}
+    )
+    assert applied(misspelt, fixes[0]["edit"]["changes"][uri]) == text
+    editor.tell("textDocument/didClose", textDocument=document)
+
+
+def test_a_value_of_core_ir_is_called_by_a_number(editor: Editor, tmp_path: Path) -> None:
+    text, _ = MODELS["coreir"]
+    uri = (tmp_path / "n.coreir").as_uri()
+    editor.show(uri, text, True)
+    here = position(text, "%2") | {"character": 1}
+    for new, is_taken in (("hidden", True), ("%3", True), ("%9", False)):
+        edit = editor.ask("textDocument/rename", textDocument={"uri": uri}, position=here, newName=new)
+        assert (edit is None) == is_taken, new
+    loose = text.replace(" : f32[N, 3]", "   :   f32[N,3]", 1)
+    editor.show(uri, loose, False)
+    options = {"tabSize": 2, "insertSpaces": True}
+    edits = editor.ask("textDocument/formatting", textDocument={"uri": uri}, options=options)
+    assert applied(loose, edits) == text
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_formatting_gives_the_canonical_text(stage: str, editor: Editor, folder: Path) -> None:
     file = folder / f"gemm_bias_relu.{stage}"

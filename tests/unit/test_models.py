@@ -10,18 +10,13 @@ import numpy as np
 import pytest
 
 from tests.models import RandomModel, bert, gpt2, resnet50, vit
+from tests.models.small import SMALL
 from tinyir.front.json import read
 from tinyir.ir import index, poly, tiny
 from tinyir.lower import index as lower_index
 from tinyir.lower import poly as lower_poly
 from tinyir.play.tiny import play
 
-SMALL: dict[str, Callable[..., RandomModel]] = {
-    "resnet": lambda **k: resnet50(layers=(1, 2), width=8, size=32, classes=10, **k),
-    "bert": lambda **k: bert(tokens=6, layers=2, hidden=16, heads=2, words=20, positions=8, **k),
-    "gpt2": lambda **k: gpt2(tokens=6, layers=2, hidden=16, heads=2, words=20, positions=8, **k),
-    "vit": lambda **k: vit(layers=2, size=16, patch=4, hidden=16, heads=2, classes=10, **k),
-}
 WHOLE: dict[str, Callable[[], RandomModel]] = {"resnet50": resnet50, "bert": bert, "gpt2": gpt2, "vit": vit}
 
 

@@ -17,8 +17,8 @@ from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan import planner as judging
 
+from ..models.small import SMALL
 from .stages import graph
-from .test_models import SMALL
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 Steps = tuple[int, int, int]

@@ -54,12 +54,7 @@ class Kept:
 
 @pytest.fixture(autouse=True)
 def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from tinyir.runtime import cache
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cache._folder.cache_clear()
-    yield
-    cache._folder.cache_clear()
 
 
 def test_a_part_has_one_kernel_and_what_is_beside_it() -> None:

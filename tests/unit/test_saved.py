@@ -17,7 +17,7 @@ import tinyir
 from tinyir.ir import gpu, manifest, packed
 from tinyir.kit import work
 from tinyir.kit.diag import Refused
-from tinyir.kit.kept import sealed
+from tinyir.kit.kept import cache_dir, sealed
 from tinyir.runtime import compile as compiler
 from tinyir.runtime import cuda, programs, saved
 from tinyir.runtime.saved import FORMAT, Saved, read_program, write_program
@@ -202,7 +202,7 @@ def test_choices_are_named(program: Path) -> None:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept programs, in a cache with nothing in it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "tinyir" / "programs"
+    return cache_dir() / "programs"
 
 
 def made(text: str, **how: Any) -> tuple[str, int]:
@@ -257,9 +257,9 @@ def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path, monkeypatch:
 def test_a_kept_program_gets_the_cubins_of_the_first_gpu(empty: Path, machine: Machine) -> None:  # noqa: F811
     made(json.dumps(LAYERS))
     (kept,) = empty.iterdir()
-    assert not read_program(kept).cubins
+    assert not programs.find(kept.stem).cubins
     tinyir.compile(json.dumps(LAYERS), device="cuda", params=WEIGHTS).close()
-    found = [read_program(file) for file in empty.iterdir()]
+    found = [programs.find(file.stem) for file in empty.iterdir()]
     assert any(one.arch and one.cubins.keys() == {launch.entry for launch in one.module.launches} for one in found)
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 
 from tinyir.kit.diag import Refused
-from tinyir.runtime import cache
 from tinyir.runtime.run import run
 
 from .families import FAMILIES, family
@@ -60,7 +59,6 @@ def _verdict(job: tuple[str, Mutant]) -> tuple[str, Mutant, str | None]:
 def _start(folder: str) -> None:
     """What a worker builds is of no use to anyone later."""
     os.environ["XDG_CACHE_HOME"] = folder
-    cache._folder.cache_clear()
 
 
 def verdicts(count: int, seed: int, folder: Path) -> Iterator[tuple[str, Mutant, str | None]]:

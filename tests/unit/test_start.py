@@ -30,14 +30,20 @@ SCRIPT = (
 )
 
 
+def modules_of(command: str, file: str) -> set[str]:
+    """What is imported when a filter has read a file."""
+    return set(json.loads(run_line(f'{sys.executable} -c "{SCRIPT.format(command=command, file=file)}"').out))
+
+
 @pytest.mark.parametrize("command", MOST)
 def test_a_filter_imports_what_it_needs(command: str) -> None:
     file = f"{SAMPLE}.{READS[command]}"
     if command != "tiny-front":  # as in a pipe, where the filter before has checked the text
         before = list(MOST)[list(MOST).index(command) - 1]
         run_line(f"{before} {SAMPLE}.{READS[before]} -o /dev/null")
-    done = run_line(f'{sys.executable} -c "{SCRIPT.format(command=command, file=file)}"')
-    found = set(json.loads(done.out))
+    found = modules_of(command, file)
+    if "lark" in found:  # it made the tables of its grammar, and has kept them
+        found = modules_of(command, file)
     assert found & NEVER <= (BY_NUMPY if command in NUMPY else set())
     assert ("islpy" in found) == (command in ISL)
     assert ("numpy" in found) == (command in NUMPY)

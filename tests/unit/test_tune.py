@@ -15,6 +15,7 @@ import pytest
 
 from tinyir.ir import plan, region
 from tinyir.kit.diag import Refused
+from tinyir.kit.kept import cache_dir
 from tinyir.lower import plan as lower_plan
 from tinyir.play.region import play
 from tinyir.tune import store
@@ -152,7 +153,7 @@ def test_a_region_alone_means_what_it_means_in_its_program() -> None:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "tinyir" / store.FOLDER
+    return cache_dir() / store.FOLDER
 
 
 def test_winners_are_kept_and_put_in(cache: Path) -> None:

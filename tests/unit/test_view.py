@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import pytest
 from tinyir.ir.pipeline import STAGES
 from tinyir.lower import language_of
 from tinyir.view.graph import graph_of
+from tinyir.view.page import words_in
 
 from ..commands import ROOT, run_line
+from ..japanese import english_in
 from ..models import gpt2, resnet50
 
 SAMPLES = sorted((ROOT / "samples").glob("*/*.tiny"))
@@ -79,7 +82,7 @@ def test_a_page_needs_nothing_else_and_holds_every_stage() -> None:
     assert data["source"] == (ROOT / "samples" / "mlp" / "mlp.json").read_text(encoding="utf-8")
     assert not re.search(r"""(src|href)=["']|@import|url\(|https?://(?!www\.w3\.org)""", page.split("/* dagre")[0])
     assert "@" + "DATA" + "@" not in page and "Chris Pettitt" in page
-    assert data == json.loads(run_line("tiny-view --json samples/mlp/mlp.json").out)
+    assert data.pop("words") == {} and data == json.loads(run_line("tiny-view --json samples/mlp/mlp.json").out)
 
 
 def test_the_data_of_a_page_are_those_of_the_program() -> None:
@@ -178,6 +181,53 @@ def test_a_browser_opens_the_page_of_a_network(model: Any, name: str, tmp_path: 
     assert f'"{name}"' in said["hits"]["model"][0]
     assert said["tabs"] == ["graph", "regions", "memory", "plan", "texts", "passes"]
     assert said["picked"] and isinstance(said["isDark"], bool)
+
+
+def said_in(script: str) -> Iterator[str]:
+    """The words of each say`...` of a script: values are {0}, {1}, as the script itself counts them."""
+    at = 0
+    while (at := script.find("say`", at)) >= 0:
+        at += len("say`")
+        words, count, place = "", 0, at
+        while script[place] != "`":
+            if script.startswith("${", place):
+                words += f"{{{count}}}"
+                count, depth, place = count + 1, 1, place + 2
+                while depth:
+                    depth += {"{": 1, "}": -1}.get(script[place], 0)
+                    place += 1
+            else:
+                words, place = words + script[place], place + 1
+        yield words
+
+
+def test_every_word_of_the_page_is_in_japanese() -> None:
+    folder = ROOT / "tinyir" / "view" / "assets"
+    script = "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in ("graph", "charts", "view"))
+    code = "\n".join(line for line in script.splitlines() if not line.startswith("//"))
+    said = {*said_in(code), *re.findall(r'data-say="([^"]*)"', (folder / "view.html").read_text(encoding="utf-8"))}
+    table = words_in("ja")
+    assert sorted(said) == sorted(table) and words_in("en") == {}
+    for english, japanese in table.items():
+        assert sorted(re.findall(r"\{\d\}", english)) == sorted(re.findall(r"\{\d\}", japanese))
+        assert english_in(re.sub(r"\{\d\}|\bus\b|TFLOP/s|\(t\)", "", japanese)) == [], japanese
+
+
+def test_a_page_in_japanese_has_its_words() -> None:
+    page = run_line("tiny-view samples/softmax/softmax.json --lang ja").out.decode()
+    data = data_of(page)
+    assert data["lang"] == "ja" and data["words"]["Graph"] == "グラフ"
+    assert data_of(run_line("tiny-view samples/softmax/softmax.json --lang en").out.decode())["words"] == {}
+
+
+@pytest.mark.slow
+def test_a_browser_shows_the_page_in_japanese(tmp_path: Path) -> None:
+    """Where there is a browser: no English in what the page itself says."""
+    if CHROMIUM is None:
+        return
+    page = run_line("tiny-view samples/mlp/mlp.json --lang ja").out.decode()
+    said, console = opened(page, "up", tmp_path)
+    assert console == [] and all(word in said["detail"] for word in ("リージョン", "起動", "限界"))
 
 
 def test_a_notebook_shows_a_program(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session
-from ..kit.diag import Refused, refuse
+from ..kit.diag import Diag, Refused, refuse
 from ..kit.records import dataclass, field
 from .feed import arrays_for
 from .playback import PROGRAMS, model_of, play, simulate
@@ -69,12 +69,12 @@ def diff(session: Session) -> str:
     arrays, sizes = arrays_for(model_of(first.stage, first.module), session.args, PROGRAMS[first.stage](first.module))
     for side in (first, second):
         session.timed(f"play {side.stage}", lambda: side.play(arrays, session.args.device, session.args.arch, sizes))  # noqa: B023
-    found = list(_differences(first, second, session.args.rtol, session.args.atol))
+    found = list(differences(first, second, session.args.rtol, session.args.atol))
     if not found:
         raise refuse("E1482", first=_shown(first.file), second=_shown(second.file))
     for before, difference in enumerate(found):
         if difference.wrong:
-            raise Refused([_diag(difference, first, second, before)])
+            raise Refused([diag_of(difference, first, second, before)])
     most = max(found, key=lambda d: d.largest)
     said = f"largest difference {most.largest:.3g} in {most.tensor}" if most.largest else "no difference"
     said += "".join(f"; {words}" for words in (_ran(s, session.args.device) for s in (first, second)) if words)
@@ -91,7 +91,7 @@ def _read(session: Session, file: str) -> Side:
     return Side(file, language.STAGE, module)
 
 
-def _differences(first: Side, second: Side, rtol: float, atol: float) -> Iterator[Difference]:
+def differences(first: Side, second: Side, rtol: float, atol: float) -> Iterator[Difference]:
     """One for each value and output of both, in the order of the first."""
     from ..runtime.check import compare
 
@@ -107,8 +107,8 @@ def _differences(first: Side, second: Side, rtol: float, atol: float) -> Iterato
                     yield compare({name: other}, {name: array}, rtol, atol)[0]
 
 
-def _diag(found: Difference, first: Side, second: Side, before: int) -> Any:
-    from ..kit.diag import Diag
+def diag_of(found: Difference, first: Side, second: Side, before: int) -> Diag:
+    """E1481: two texts that were played differ in a value; `before` of the program's values before it agree."""
 
     point = ", ".join(map(str, found.index))
     files = {"first": _shown(first.file), "second": _shown(second.file)}

@@ -49,6 +49,11 @@ def size_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shapes", metavar="NAME", help="the shape set that random arrays take their sizes from (default: the first)"
     )
+    size_option(parser)
+
+
+def size_option(parser: argparse.ArgumentParser) -> None:
+    """The option that states the size of one symbol."""
     parser.add_argument(
         "--size",
         metavar="SYMBOL=N",

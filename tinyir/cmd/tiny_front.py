@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Diag, Refused
+from ..kit.files import write_whole
 from ..kit.held import mark
 from ..kit.phrase import Phrase
 from ..kit.spelling import with_edits

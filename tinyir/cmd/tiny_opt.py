@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..kit.cli import Session, must_be_faultless, parser_of, run, write_whole
+from ..kit.cli import Session, must_be_faultless, parser_of, run
 from ..kit.diag import Diag, refuse
-from ..kit.phrase import Phrase, why_of
+from ..kit.files import make_folder, write_whole
+from ..kit.phrase import Phrase
 from ..kit.span import span_of
 from .stage import any_module
 
@@ -116,10 +117,7 @@ def _change(before: str, after: str, count: int, left: int) -> dict[str, Any]:
 
 
 def _dump(folder: str, name: str, text: str) -> None:
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise refuse("E0009", at=folder, file=folder, reason=why_of(fault)) from None
+    make_folder(Path(folder))
     write_whole(Path(folder) / f"{name}.tiny", text.encode("utf-8"))
 
 

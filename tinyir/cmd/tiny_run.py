@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..kit.cli import Session, parser_of, run, tell, write_whole
-from ..kit.diag import refuse
-from ..kit.phrase import why_of
+from ..kit.cli import Session, parser_of, run, tell
+from ..kit.files import make_folder, write_whole
 from ..kit.records import dataclass
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
@@ -86,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="stop a simulated launch after this long (default: never)",
+        help="give up a launch that takes longer than this, in the simulation or on the GPU (default: never)",
     )
     return made
 
@@ -176,10 +175,7 @@ def _extracted(session: Session, module: Any, arrays: dict[str, Any], sizes: dic
     session.must_hold(manifest.check(case))
     given = session.timed("play", lambda: arrays_of(module, case, arrays, sizes))
     folder = Path(args.folder or args.extract)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise refuse("E0009", at=str(folder), file=str(folder), reason=why_of(fault)) from None
+    make_folder(folder)
     line = "tiny-run launch.cu --inputs inputs.npz --check"
     write_whole(folder / "launch.cu", manifest.show(case).encode("utf-8"))
     write_arrays(str(folder / "inputs.npz"), given)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ..ir import plan as plan_text
 from ..ir import region as region_text
 from ..kit.cli import Session, must_be_faultless, parser_of, run, tell
 from ..kit.diag import Refused
-from ..kit.kept import cache_dir
+from ..kit.kept import place_of
 from ..kit.progress import Progress
 from ..lower import language_of, lowering_of
 from ..target.device import device_titled
@@ -157,11 +158,12 @@ class _Trials:
     def _log(self, rows: list[list[object]]) -> None:
         from ..tune.store import FOLDER, append_log
 
-        try:
-            append_log(Path(self._args.log) if self._args.log else cache_dir() / FOLDER / "trials.csv", rows)
-        except Refused:
-            if self._args.log:  # asked for by name; the cache is a favour
-                raise
+        if self._args.log:
+            append_log(Path(self._args.log), rows)
+            return
+        with contextlib.suppress(Refused, OSError):  # nobody asked for it by name; the cache is a favour
+            if (place := place_of(f"{FOLDER}/trials.csv")) is not None:
+                append_log(place, rows)
 
     def close(self) -> None:
         if self._card is not None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..ir.pipeline import STAGES
-from ..kit.cli import Session, parser_of, run, write_whole
+from ..kit.cli import Session, parser_of, run
+from ..kit.files import write_whole
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .chain import chain
 from .host import HOST, host_options, write_program
+from .paranoid import Paranoid, paranoid_options
 from .source import read_source, shape_option
 from .stage import language_of
 
@@ -60,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
     )
     host_options(made)
     shape_option(made)
+    paranoid_options(made)
     tiny_region.options(made)
     tiny_plan.options(made)
     return made
@@ -73,11 +76,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     for word in wanted:
         if word not in DUMPS:
             options.error(f"argument --dump: {word!r} is not one of {', '.join(DUMPS)}")
+    if args.size and not args.paranoid:
+        options.error("argument --size: only --paranoid plays the model")
 
     def body(session: Session) -> None:
         text = read_source(session, Phrase("a model, or text of any stage"))
         last = "cu" if args.emit == HOST else args.emit
+        doubts = Paranoid(session) if args.paranoid else None
         for stage, module in chain(session, text, last):
+            if doubts is not None and stage != "json":
+                doubts.look_at(stage, module)
             printed = _printer(stage, module)
             if stage in {DUMPS[word] for word in wanted}:
                 write_whole(

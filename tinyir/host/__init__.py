@@ -9,17 +9,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from ..ir import manifest
-from ..kit.diag import refuse
-from ..kit.phrase import why_of
+from ..kit.files import write_whole
 from ..runtime.arena import line_up
 from .header import header_of
 from .outline import Outline, outline_of
@@ -52,9 +49,9 @@ def write_host(
         f'#include "{spelt.name}.h"', f'#include "{base.name}.h"'
     )
     paths = tuple(base.with_name(base.name + suffix) for suffix in (".h", ".c", ".data"))
-    _write(paths[0], [header_of(outline, spelt, names).encode()])
-    _write(paths[1], [source.encode()])
-    _write(paths[2], [identity.encode().ljust(HEAD, b"\0"), *content])
+    write_whole(paths[0], header_of(outline, spelt, names).encode())
+    write_whole(paths[1], source.encode())
+    write_whole(paths[2], identity.encode().ljust(HEAD, b"\0"), *content)
     return paths
 
 
@@ -80,22 +77,6 @@ def _files(outline: Outline, images: Mapping[str, Mapping[str, bytes]]) -> tuple
     for part, start, following in zip(raw, starts, starts[1:]):
         content += [part.tobytes(), bytes(following - start - part.nbytes)]
     return Files(tuple(targets), image_of, at), content
-
-
-def _write(path: Path, parts: Iterable[bytes]) -> None:
-    """A file, whole or not at all. Raises Refused (E0009)."""
-    try:
-        number, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-        try:
-            with os.fdopen(number, "wb") as out:
-                out.writelines(parts)
-            os.chmod(name, 0o644)
-            os.replace(name, path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as fault:
-        raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
 
 
 __all__ = ["kernels_of", "write_host"]

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from .. import __version__
 from .diag import Diag, Refused, refuse
+from .files import NO_ROOM, unwritable, write_whole
 from .held import mark
 from .options import SHELLS, Completion, Parser, abandon, locale, time_word
 from .phrase import Phrase, why_of
@@ -99,7 +100,7 @@ class Session:
             raise
         except OSError as fault:
             abandon(sys.stdout)
-            raise refuse("E0009", at=name, file=name, reason=why_of(fault)) from None
+            raise unwritable(name, fault) from None
 
     def report(self, diags: Sequence[Diag]) -> None:
         """Draw diagnostics on stderr, in source order, in the asked form and language."""
@@ -145,22 +146,6 @@ def _read_bounded(source: BinaryIO) -> bytes:
 
 
 _TEXT_BEGINS = {bytes([b]) for b in (0, *b"\t\n\r", *range(0x20, 0x100))}
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that the user asked for, all or nothing. Raises Refused (E0009)."""
-    temporary: Path | None = None
-    try:
-        if path.exists() and not path.is_file():  # /dev/stdout, a fifo: there is nothing to replace
-            path.write_bytes(content)
-            return
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except (OSError, ValueError) as fault:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
 
 
 Examples = Sequence[tuple[str, str]]  # a command line, and what it does
@@ -240,6 +225,9 @@ def run(name: str, args: argparse.Namespace, body: Callable[[Session], int | Non
         session.report([Diag("E0006", facts={"what": Phrase("what this input needs of memory")})])
         return REFUSED
     except Exception as fault:  # noqa: BLE001 - the one place where nothing may pass
+        if isinstance(fault, OSError) and fault.errno in NO_ROOM:
+            session.report([*unwritable(fault.filename, fault).diags, *session.notes])
+            return REFUSED
         _report_our_fault(session, fault)
         return OUR_FAULT
 
@@ -264,20 +252,32 @@ def _report_times(session: Session) -> None:
 
 
 def _report_our_fault(session: Session, fault: Exception) -> None:
-    import tempfile
     import traceback
 
     frames = traceback.extract_tb(fault.__traceback__)
     place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-    with tempfile.NamedTemporaryFile(
-        "w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8", errors="surrogatepass"
-    ) as kept:
-        kept.write("".join(traceback.format_exception(fault)) + "\n--- input\n" + session.text)
     tell(
         f"{session.name}: a fault of ours, not of the input: {type(fault).__name__} at {place}: "
         f"{visible(str(fault)[:200])}"
     )
-    tell(f"  the input and the trace are kept in {kept.name}; please report them")
+    told = "".join(traceback.format_exception(fault))
+    try:
+        name = _kept_for_report(session, told)
+    except OSError as unkept:
+        tell(f"  the input and the trace cannot be kept ({why_of(unkept)}); please report this one:\n{told}")
+    else:
+        tell(f"  the input and the trace are kept in {name}; please report them")
+
+
+def _kept_for_report(session: Session, told: str) -> str:
+    """The file in which the trace and the input of a fault of ours are kept. Raises OSError."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"{session.name}-", suffix=".txt", delete=False, encoding="utf-8", errors="surrogatepass"
+    ) as kept:
+        kept.write(told + "\n--- input\n" + session.text)
+    return kept.name
 
 
 def must_be_faultless(diags: Sequence[Diag]) -> None:

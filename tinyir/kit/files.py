@@ -1,4 +1,4 @@
-"""Files that a model names: opened only where that can do no harm.
+"""Files that a model names are opened only where that can do no harm; files that we write appear whole or not at all.
 
 A text or an ONNX file comes from anywhere, and what it says of its weights is not trusted: the file must be a regular
 one inside the model's folder once links are resolved, and as large as what is to be read from it.
@@ -7,13 +7,18 @@ one inside the model's folder once links are resolved, and as large as what is t
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from .diag import Refused, refuse
 from .phrase import Phrase, why_of
+
+# what a disk is short of while a file is written
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 
 class FileFault(Exception):
@@ -70,3 +75,42 @@ def read_range(folder: Path, name: str, offset: int, size: int) -> bytes:
     if len(found) != size:
         raise FileFault(Phrase("it is too short"))
     return found
+
+
+def write_atomically(path: Path, parts: Iterable[bytes], beside: Path | None = None) -> None:
+    """Write the parts one after another as a file that no reader ever sees half of. Until it is whole it has another
+    name, in the folder `beside` (default: that of `path`; of the same file system). Raises OSError."""
+    unfinished = (beside or path.parent) / f".tinyir-{os.urandom(8).hex()}"
+    try:
+        with open(unfinished, "xb") as out:
+            out.writelines(parts)
+        os.replace(unfinished, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: Path, *parts: bytes) -> None:
+    """Write a file that the user asked for, all or nothing. Raises Refused (E0009)."""
+    try:
+        if path.exists() and not path.is_file():  # /dev/stdout, a fifo: there is nothing to replace
+            path.write_bytes(b"".join(parts))
+        else:
+            write_atomically(path, parts)
+    except (OSError, ValueError) as fault:
+        raise unwritable(str(path), fault) from None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that the user asked for, unless it exists. Raises Refused (E0009)."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as fault:
+        raise unwritable(str(path), fault) from None
+
+
+def unwritable(file: str | None, fault: OSError | ValueError) -> Refused:
+    """E0009: a file cannot be written, and why; without a name it is one that nobody asked for."""
+    file = file or Phrase("a temporary file")
+    return refuse("E0009", at=file, file=file, reason=why_of(fault))

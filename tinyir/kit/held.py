@@ -15,25 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from .diag import Diag
-from .kept import cache_dir
+from .kept import place_of, put
 
 Check = Callable[[Any], list[Diag]]
 
+_NAME = "held"
 MOST_BYTES = 1 << 16  # of marks; beyond it the older half goes
 
 
 def mark(text: str) -> None:
     """Remember that a text holds: its check found nothing to say, and it states what its program means."""
-    path = _path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = place_of(_NAME)
+        if path is None:
+            return
         if path.exists() and path.stat().st_size > MOST_BYTES:
-            from .kept import write_atomically
-
-            kept = path.read_bytes()[-MOST_BYTES // 2 :]
-            write_atomically(path, kept[kept.find(b"\n") + 1 :])
-        with open(path, "ab") as marks:
-            marks.write(f"{_key(text)}\n".encode())
+            found = path.read_bytes()[-MOST_BYTES // 2 :]
+            put(_NAME, found[found.find(b"\n") + 1 :])
+        with open(path, "ab", buffering=0) as marks:
+            marks.write(f"{_key(text)}\n".encode())  # in one call: of writers at a time each adds its line
     except OSError:
         pass
 
@@ -41,7 +41,8 @@ def mark(text: str) -> None:
 def is_marked(text: str) -> bool:
     """Whether this text was marked, by this very code."""
     try:
-        marks = _path().read_bytes()
+        path = place_of(_NAME)
+        marks = path.read_bytes() if path is not None else b""
     except OSError:
         return False
     return _key(text).encode() in marks.split(b"\n")
@@ -62,10 +63,6 @@ def once(check: Check) -> Check:
         return found
 
     return asked
-
-
-def _path() -> Path:
-    return cache_dir() / "held"
 
 
 def _key(text: str) -> str:

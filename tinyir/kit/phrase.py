@@ -100,6 +100,8 @@ def why_of(fault: OSError | ValueError) -> str:
         errno.EBADF: Phrase("Bad file descriptor"),
         errno.ELOOP: Phrase("Too many levels of symbolic links"),
         errno.EIO: Phrase("Input/output error"),
+        errno.EDQUOT: Phrase("Disk quota exceeded"),
+        errno.EFBIG: Phrase("File too large"),
     }
     return known.get(getattr(fault, "errno", None) or 0) or getattr(fault, "strerror", None) or str(fault)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .diag import Diag, Edit, Refused, refuse
-from .kept import cache_dir, read_sealed, write_sealed
+from .kept import keep, kept
 from .lalr import FORMAT, Reader, Unfit, tables_of
 from .phrase import Phrase
 from .span import Span, span_of
@@ -163,15 +163,15 @@ def _grammar_dir() -> Path:
 def _reader_of(name: str, starts: tuple[str, ...]) -> Reader:
     """The reader of a grammar, by the tables that are kept; where there are none, by those that are made now."""
     source = _source_of(_grammar_dir(), name)
-    kept = _kept_as("reader", name, [str(FORMAT), repr(starts), source])
-    found = read_sealed(kept)
+    known_as = _name_of("reader", name, [str(FORMAT), repr(starts), source])
+    found = kept(known_as)
     if found is not None:
         try:
             return Reader(json.loads(found))
         except Exception:  # noqa: BLE001 - sealed by another program, and no table: it fails anywhere
             pass
     tables = tables_of(_lark_of(name, starts))
-    write_sealed(kept, json.dumps(tables, separators=(",", ":")).encode())
+    keep(known_as, json.dumps(tables, separators=(",", ":")).encode())
     return Reader(tables)
 
 
@@ -187,8 +187,8 @@ def _lark_of(name: str, starts: tuple[str, ...]) -> Any:
         "propagate_positions": True,
         "maybe_placeholders": True,
     }
-    kept = _kept_as("grammar", name, [lark.__version__, repr(starts), source])
-    found = read_sealed(kept)
+    known_as = _name_of("grammar", name, [lark.__version__, repr(starts), source])
+    found = kept(known_as)
     if found is not None:
         try:
             tables, memo = _decode(json.loads(found))
@@ -197,13 +197,14 @@ def _lark_of(name: str, starts: tuple[str, ...]) -> Any:
             pass
     built = lark.Lark(source, start=list(starts), **options)
     tables, memo = built.memo_serialize([lark.lexer.TerminalDef, lark.grammar.Rule])
-    write_sealed(kept, json.dumps(_encode([tables, memo])).encode())
+    keep(known_as, json.dumps(_encode([tables, memo])).encode())
     return built
 
 
-def _kept_as(kind: str, name: str, parts: list[str]) -> Path:
+def _name_of(kind: str, name: str, parts: list[str]) -> str:
+    """What the tables of a grammar are kept under."""
     key = sha256("\0".join(parts).encode()).hexdigest()[:32]
-    return cache_dir() / f"{kind}-{name}-{key}.json"
+    return f"{kind}-{name}-{key}.json"
 
 
 def _source_of(folder: Path, name: str) -> str:

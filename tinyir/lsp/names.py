@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..kit.records import dataclass
 from .texts import MODEL, Text
 
-WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|%?[A-Za-z_]\w*(?:\.\w+)*')  # a name with other characters is quoted
+WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|%?[A-Za-z_]\w*(?:\.\w+)*|%\d+')  # quoted: a name with other characters
 # what comes before the name where a line of a stage's text defines it
 _DEFINES = (
     r"[ \t/]*%?{name}[ \t]*=(?!=)",
@@ -19,11 +19,22 @@ _DEFINES = (
     r"[ \t/]*(?:region|block|plan|kernel|launch|program)[ \t]+{name}(?![\w.])",
     r"from[ \t]+{name}[ \t]*:",
 )
-_IN_MODEL = (
+# the same for the languages of models, anywhere in a line
+_IN_JSON = (
     r'"name"[ \t]*:[ \t]*"{name}"',
     r'"outputs"[ \t]*:[ \t]*\[[^\]]*"{name}"',
     r'[ \t]*"{name}"[ \t]*:[ \t]*\{{',
 )
+_IN_MODEL = {
+    "json": _IN_JSON,
+    "nodeid": _IN_JSON,
+    "coreir": (r"^[ \t]*%{name}[ \t]*=", r'\bname[ \t]*=[ \t]*"{name}"', r"\b{name}[ \t]*=[ \t]*%"),
+    "dsl": (
+        r"^[ \t]*%?{name}[ \t]*=(?!=)",
+        r"[(,][ \t]*{name}[ \t]*:",
+        r"\b(?:graph|model|sym)(?:<[^>]*>)?[ \t]+{name}(?![\w.])",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +70,12 @@ def definition_of(text: Text, name: str) -> Place | None:
         for number, line in enumerate(text.lines):
             if entry.match(line):
                 return Place(text, number, 0, len(name))
-    for form in _IN_MODEL if text.stage == MODEL else _DEFINES:
+    for form in _IN_MODEL[text.language] if text.stage == MODEL else _DEFINES:
         pattern = re.compile(form.format(name=re.escape(name) if text.stage == MODEL else f'"?{re.escape(name)}"?'))
         for number, line in enumerate(text.lines):
             found = pattern.search(line) if text.stage == MODEL else pattern.match(line)
             if found:
-                start = line.index(name, found.start())
+                start = line.rindex(name, found.start(), found.end())
                 return Place(text, number, start, start + len(name))
     return None
 
@@ -84,13 +95,13 @@ def facts_of(texts: list[Text], name: str) -> list[str]:
     found: list[str] = []
     for text in texts:
         place = definition_of(text, name)
-        if place is None or text.stage in (MODEL, "cu"):
+        if place is None or text.language in ("json", "nodeid", "cu"):
             continue
         lines = [text.lines[place.line].rstrip()]
         if text.stage in ("index", "poly"):
             lines += _entry(text, name)
         origin = origin_of(text, place.line)
-        found.append("\n".join([f"# {text.stage}", *([origin] if origin else []), *dict.fromkeys(lines)]))
+        found.append("\n".join([f"# {text.language}", *([origin] if origin else []), *dict.fromkeys(lines)]))
     return found
 
 

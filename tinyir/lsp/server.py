@@ -90,8 +90,9 @@ def server(lang: str) -> LanguageServer:
         text = text_of(uri)
         word, found = _word(text, params.position)
         new = plain(params.new_name)
-        if not found or any(True for _ in places_of(text, new)):
-            return None  # a name that is taken would make two things one
+        is_number = text.language == "coreir" and word.startswith("%")
+        if not found or is_number != new.isdigit() or any(True for _ in places_of(text, new)):
+            return None  # a name that is taken would make two things one; values of Core IR are numbers
         edits = [lsp.TextEdit(_range(p.text, p.line, p.start, p.end), new) for p in places_of(text, plain(word))]
         return lsp.WorkspaceEdit({uri: edits})
 

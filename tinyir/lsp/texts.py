@@ -32,6 +32,15 @@ class Text:
         return found[1] if found and found[1] in STAGES else MODEL
 
     @property
+    def language(self) -> str:
+        """A stage, or the language of a model: `json`, `nodeid`, `coreir` or `dsl`; `json` where that is not known."""
+        if self.stage != MODEL:
+            return self.stage
+        from .. import front
+
+        return front.language_of(self.content) or "json"
+
+    @property
     def lines(self) -> list[str]:
         """Its lines."""
         return self.content.split("\n")
@@ -65,10 +74,13 @@ def _faults(text: Text, is_whole: bool) -> list[Diag]:
 
 
 def formatted(text: Text) -> str | None:
-    """The text in canonical form; None where it cannot be read, or is of no stage."""
-    if text.stage == MODEL:
+    """The text in the form that its language prints; None where it cannot be read, or its language prints none."""
+    if text.language == "coreir":
+        from ..front import coreir as language
+    elif text.stage != MODEL:
+        language = language_of(text.stage)
+    else:
         return None
-    language = language_of(text.stage)
     try:
         return language.show(language.parse(text.content))
     except Refused:
@@ -88,7 +100,7 @@ def journey_of(text: Text) -> Iterator[Text]:
 
 def word_at(line: str, column: int) -> tuple[int, int] | None:
     """Where the word around a column is in its line: a name with its dots, and the `%` of a value."""
-    for found in re.finditer(r"%?\"(?:[^\"\\]|\\.)*\"|%?[A-Za-z_][\w.]*", line):
+    for found in re.finditer(r"%?\"(?:[^\"\\]|\\.)*\"|%?[A-Za-z_][\w.]*|%\d+", line):
         if found.start() <= column <= found.end():
             inner = found[0].startswith(('"', '%"'))
             return (found.start() + found[0].index('"') + 1, found.end() - 1) if inner else found.span()

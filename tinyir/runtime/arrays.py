@@ -20,9 +20,8 @@ import numpy as np
 
 from ..ir.model import Model, Tensor
 from ..ir.types import DTYPES, DType
-from ..kit.cli import write_whole
 from ..kit.diag import Diag, Refused, refuse
-from ..kit.files import size_of
+from ..kit.files import size_of, write_whole
 from ..kit.phrase import Phrase, why_of
 from ..play.arrays import convert, numpy_dtype, sizes_of
 

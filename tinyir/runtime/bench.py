@@ -11,11 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from .cuda import CudaDevice, driver_module
-from .driver import DriverFault
 from .graph import Graph
 
 WARM_SECONDS = 0.3  # clocks and caches of code settle
@@ -74,34 +72,26 @@ def measure(
     `seconds` together after `warm_seconds` of others. Raises Refused (E1730)."""
     driver = driver_module()
     flush_bytes = 4 * device.l2_bytes
-    flush = driver.mem_alloc(flush_bytes)
-    try:
-        with Graph(device.stream.handle, enqueue) if launches > 1 else _Plain(enqueue) as program:
-            _warm(device, program.run, warm_seconds)
-            start, end = driver.Event(), driver.Event()
-            estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
-            runs = int(min(MOST, max(LEAST, seconds / max(estimate, 1e-6))))
-            events = [(driver.Event(), driver.Event()) for _ in range(runs)]
-            taken = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
-            return Timing(
-                _quantile(taken, 0.5),
-                _quantile(taken, 0.1),
-                _quantile(taken, 0.9),
-                runs,
-                flops,
-                moved,
-                f"cold L2, {program.way}",
-            )
-    except (driver.Error, DriverFault) as fault:
-        raise refuse(
-            "E1730",
-            "bench",
-            kernel=Phrase("the program"),
-            device=device.description,
-            reason=str(fault).split("\n", 1)[0],
-        ) from None
-    finally:
-        flush.free()
+    with (
+        device.room(flush_bytes) as flush,
+        device.refusing(Phrase("the program")),
+        Graph(device.stream.handle, enqueue) if launches > 1 else _Plain(enqueue) as program,
+    ):
+        _warm(device, program.run, warm_seconds)
+        start, end = driver.Event(), driver.Event()
+        estimate = _seconds_of(device, program.run, flush, flush_bytes, [(start, end)])[0]
+        runs = int(min(MOST, max(LEAST, seconds / max(estimate, 1e-6))))
+        events = [(driver.Event(), driver.Event()) for _ in range(runs)]
+        taken = sorted(_seconds_of(device, program.run, flush, flush_bytes, events))
+    return Timing(
+        _quantile(taken, 0.5),
+        _quantile(taken, 0.1),
+        _quantile(taken, 0.9),
+        runs,
+        flops,
+        moved,
+        f"cold L2, {program.way}",
+    )
 
 
 class _Plain:

@@ -25,6 +25,10 @@ class MemoryError(Error):  # noqa: A001 (PyCUDA's word)
     """No memory left on the GPU."""
 
 
+class NotReady(Error):
+    """What was asked for has not ended."""
+
+
 def _driver() -> Any:
     from cuda.bindings import driver
 
@@ -39,7 +43,8 @@ def _called(name: str, *arguments: Any) -> Any:
     except RuntimeError as fault:  # no library of the driver
         raise Error(str(fault)) from None
     if int(result):
-        kind = MemoryError if int(result) == int(driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY) else Error
+        known = {driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY: MemoryError, driver.CUresult.CUDA_ERROR_NOT_READY: NotReady}
+        kind = next((kind for word, kind in known.items() if int(word) == int(result)), Error)
         raise kind(Phrase("{function} gave {word}", function=name, word=getattr(result, "name", str(result))))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -133,6 +138,14 @@ class Stream:
     def synchronize(self) -> None:
         """Wait for what was queued on it."""
         _called("cuStreamSynchronize", self._stream)
+
+    def is_done(self) -> bool:
+        """Whether all that was queued on it has ended."""
+        try:
+            _called("cuStreamQuery", self._stream)
+        except NotReady:
+            return False
+        return True
 
 
 class Event:

@@ -1,22 +1,23 @@
-"""Built files that are kept: cubins and shared objects, named by the sha256 of all that went into them.
+"""Built files that are kept in the user's cache, named by the sha256 of all that went into them.
 
-Writers may race and may be killed: a file appears whole or not at all. A file's name also holds the sha256 of its
-content, which is checked before it is used: what is damaged is made again, never loaded. A cache folder that cannot be
-written is replaced by a folder that lasts as long as the program.
+Writers may race and may be killed: what is kept is whole, and is what was built under its name (`kit.kept`). What is
+damaged is made again, never loaded. Files that a program loads by their path serve, where they cannot be kept, as long
+as the program runs.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from ..kit.kept import cache_dir, read_sealed, write_sealed
+from ..kit.files import NO_ROOM, unwritable
+from ..kit.kept import keep, kept, place_of, put
 
 
 def key_of(parts: Iterable[str | bytes]) -> str:
@@ -31,44 +32,67 @@ def key_of(parts: Iterable[str | bytes]) -> str:
 
 def built(folder: str, key: str, suffix: str, build: Callable[[Path], object]) -> Path:
     """The file of `key`, by `build(path to write)` when it is not kept yet, whole. What `build` raises passes through,
-    and nothing is kept."""
-    place = _folder(folder)
-    index = place / f"{key}{suffix}.sha256"  # says which content the key has: of racing writers either will do
-    stated = read_sealed(index)
+    and nothing is kept. Raises Refused (E0009 no room to build it)."""
+    index = f"{folder}/{key}{suffix}.sha256"  # says which content the key has: of racing writers either will do
+    stated = kept(index)
     if stated is not None:
-        kept = place / f"{key}-{stated.decode()[:16]}{suffix}"
-        if _hash_of(kept) == stated.decode():
-            return kept
-    descriptor, name = tempfile.mkstemp(dir=place, prefix=".", suffix=suffix)
-    os.close(descriptor)
-    try:
-        build(Path(name))
-        found = _hash_of(Path(name)) or ""
-        kept = place / f"{key}-{found[:16]}{suffix}"
-        os.replace(name, kept)
-    finally:
-        Path(name).unlink(missing_ok=True)
-    write_sealed(index, found.encode())
-    return kept
+        found = _file_with(f"{folder}/{key}-{stated.decode()[:16]}{suffix}", stated.decode())
+        if found is not None:
+            return found
+    content = _content_of(suffix, build)
+    digest = sha256(content).hexdigest()
+    place = put(f"{folder}/{key}-{digest[:16]}{suffix}", content)
+    if place is not None:
+        keep(index, digest.encode())
+        return place
+    with writing():
+        place = _lasting() / f"{key}{suffix}"
+        place.write_bytes(content)
+        return place
 
 
-def _hash_of(path: Path) -> str | None:
-    """The sha256 of a file's content; None when it cannot be read."""
+def _file_with(name: str, digest: str) -> Path | None:
+    """The file of the cache with that name, if its content has that sha256."""
     try:
-        return sha256(path.read_bytes()).hexdigest()
+        place = place_of(name)
+        return place if place is not None and sha256(place.read_bytes()).hexdigest() == digest else None
     except OSError:
         return None
 
 
-@functools.cache
-def _folder(name: str) -> Path:
-    folder = cache_dir() / name
+def _content_of(suffix: str, build: Callable[[Path], object]) -> bytes:
+    """What `build` writes. Raises Refused (E0009), and what `build` raises."""
+    with scratch() as room:
+        try:
+            build(room / f"built{suffix}")
+            return (room / f"built{suffix}").read_bytes()
+        except OSError as fault:
+            if fault.errno in NO_ROOM:
+                raise unwritable(fault.filename, fault) from None
+            raise
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for the files of one step. Raises Refused (E0009)."""
+    with writing():
+        room = tempfile.TemporaryDirectory(prefix="tinyir-", ignore_cleanup_errors=True)
+    with room as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Where a file that only we ask for cannot be written, Refused (E0009)."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK | os.X_OK):
-            return folder
-    except OSError:
-        pass
+        yield
+    except OSError as fault:
+        raise unwritable(fault.filename, fault) from None
+
+
+@functools.cache
+def _lasting() -> Path:
+    """A folder that is removed when the program ends. Raises OSError."""
     lasting = Path(tempfile.mkdtemp(prefix="tinyir-"))
     atexit.register(shutil.rmtree, lasting, ignore_errors=True)
     return lasting

@@ -14,18 +14,18 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from ..kit.diag import Diag, Refused, refuse
+from ..kit.kept import keep, kept
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..kit.span import span_of_line
 from ..kit.work import count, span
-from .cache import built, key_of
+from .cache import key_of, scratch, writing
 from .parts import Part, parts_of
 
 OPTIONS = ("-std=c++17", "-lineinfo")
@@ -110,20 +110,19 @@ def cubin_of(
     """The cubin of an emitted text for `arch`; where it is a part of a `whole` one, `lines` are the lines of that which
     its own are. Raises Refused (E1715 no compiler, E1716 the compiler refuses the text)."""
     chosen = compiler or find_compiler()
-    key = key_of([text, chosen.name, arch, *OPTIONS])
-
-    @functools.cache
-    def compiled() -> tuple[bytes, str]:
-        count("texts compiled")
-        try:
-            with span("compile", arch):
-                return chosen.compile_text(text, arch)
-        except CompilerFault as fault:
-            raise Refused(_faults_of(whole or text, fault.args[0], chosen.name, lines)) from None
-
-    image = built("cubin", key, ".cubin", lambda out: out.write_bytes(compiled()[0]))
-    log = built("cubin", key, ".log", lambda out: out.write_text(compiled()[1], encoding="utf-8"))
-    return Cubin(image.read_bytes(), arch, chosen.name, log.read_text(encoding="utf-8"))
+    name = f"cubin/{key_of([text, chosen.name, arch, *OPTIONS])}.cubin"
+    found = kept(name)
+    if found is not None:
+        size, _, rest = found.partition(b"\n")
+        return Cubin(rest[: int(size)], arch, chosen.name, rest[int(size) :].decode())
+    count("texts compiled")
+    try:
+        with span("compile", arch):
+            image, log = chosen.compile_text(text, arch)
+    except CompilerFault as fault:
+        raise Refused(_faults_of(whole or text, fault.args[0], chosen.name, lines)) from None
+    keep(name, b"%d\n" % len(image) + image + log.encode())
+    return Cubin(image, arch, chosen.name, log)
 
 
 def usage_of(*cubins: Cubin) -> dict[str, Usage]:
@@ -217,9 +216,10 @@ def _nvrtc_paths() -> list[str]:
 
 
 def _by_nvcc(path: str, text: str, arch: str) -> tuple[bytes, str]:
-    with tempfile.TemporaryDirectory(prefix="tinyir-") as folder:
-        source, out = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
-        source.write_text(text, encoding="utf-8")
+    with scratch() as folder:
+        source, out = folder / "kernel.cu", folder / "kernel.cubin"
+        with writing():
+            source.write_text(text, encoding="utf-8")
         command = [path, "-cubin", f"-arch={arch}", "-O3", *OPTIONS, "-Xptxas", "-v", "-o", str(out), "kernel.cu"]
         done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
         if done.returncode:

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import math
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +28,7 @@ from .mapped import MappedModule
 STATIC_SHARED = 48 << 10
 MOST_SPARE = 16  # pieces of memory that were lent, came back and are kept
 EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may start early
+_ASK_SECONDS = 2e-4  # between two questions whether a launch has ended, where it has a limit
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
 
@@ -138,6 +141,8 @@ class CudaCode:
 
 
 _OPEN: weakref.WeakSet[CudaDevice] = weakref.WeakSet()  # devices whose context is on PyCUDA's stack
+# GPUs by number that this process cannot use any more: the kernel that failed, and how
+_LOST: dict[int, tuple[str, str]] = {}
 
 
 @atexit.register
@@ -150,19 +155,23 @@ def _release_all() -> None:
 class CudaDevice:
     """A GPU in its primary context, so that other libraries of the process share it, for one program or several, whose
     launches follow each other. `release` must be called. `overlaps`: launches that may start early do. `jobs` kernels
-    are compiled side by side (default: one a core). Raises Refused (E1718 no GPU)."""
+    are compiled side by side (default: one a core). A launch that is waited for may take `limit` seconds (0: as many
+    as it likes). Raises Refused (E1718 no GPU, E1734 one that an earlier fault has ended for this process)."""
 
     name = "cuda"
     is_packed = True
     can_replay = True
 
-    def __init__(self, ordinal: int = 0, overlaps: bool = True, jobs: int | None = None):
+    def __init__(self, ordinal: int = 0, overlaps: bool = True, jobs: int | None = None, limit: float = 0.0):
         fault = find_fault()
         if fault is not None:
             raise refuse("E1718", reason=fault)
+        if ordinal in _LOST:
+            raise lost(ordinal)
         self._driver = driver = driver_module()
         self.ordinal = ordinal
         self.jobs = jobs
+        self.limit = limit
         if ordinal >= driver.Device.count():
             raise refuse(
                 "E1718",
@@ -213,10 +222,8 @@ class CudaDevice:
     def load_images(self, images: Mapping[str, bytes], kernels: Mapping[str, int]) -> CudaCode:
         """Load kernels that are compiled for `arch`, one or several in an image; of each the most dynamic shared
         memory, in bytes. Raises Refused (E1730 the driver does not take one)."""
-        try:
+        with self.refusing(", ".join(kernels)):
             code = CudaCode(self._driver, images, kernels)
-        except self._driver.Error as fault:
-            raise self._refusal(", ".join(kernels), fault) from None
         self._codes.append(code)
         return code
 
@@ -229,19 +236,21 @@ class CudaDevice:
         """`count` elements of `item` bytes, filled with 0xFF; at a multiple of 256 bytes always. Memory comes in whole
         16 bytes, which `copy_16` reads at a time. Raises Refused (E1717)."""
         size = count * item
-        try:
-            memory = self._driver.mem_alloc(max(16 * math.ceil(size / 16), 16))
-        except self._driver.MemoryError:
-            raise refuse("E1717", name, buffer=name, size=size) from None
-        self._memory[int(memory)] = memory
-        if size:
-            self._driver.memset_d8(memory, 0xFF, size)
+        with self.refusing(Phrase("the allocation of {buffer}", buffer=name)):
+            try:
+                memory = self._driver.mem_alloc(max(16 * math.ceil(size / 16), 16))
+            except self._driver.MemoryError:
+                raise refuse("E1717", name, buffer=name, size=size) from None
+            self._memory[int(memory)] = memory
+            if size:
+                self._driver.memset_d8(memory, 0xFF, size)
         return Buffer(name, int(memory), count, item, 0)
 
     def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
         """Copy a contiguous array in."""
-        if array.nbytes:
-            self._driver.memcpy_htod(buffer.address, _bytes_of(array))
+        with self._copying(buffer.name):
+            if array.nbytes:
+                self._driver.memcpy_htod(buffer.address, _bytes_of(array))
 
     def forget(self, buffer: Buffer) -> None:
         """Nothing: the next launch that writes there decides."""
@@ -249,6 +258,16 @@ class CudaDevice:
     def free(self, buffer: Buffer) -> None:
         """Give one buffer back."""
         self._memory.pop(buffer.address).free()
+
+    @contextlib.contextmanager
+    def room(self, size: int) -> Iterator[Any]:
+        """Memory of the driver's with that size in bytes, until the block ends. Raises Refused (E1717, E1730)."""
+        buffer = self.allocate(Phrase("what is written between two runs"), size, 1)
+        try:
+            yield self._memory[buffer.address]
+        finally:
+            with contextlib.suppress(self._driver.Error):  # after a fault the memory is lost
+                self.free(buffer)
 
     def lend(self, name: str, count: int, item: int) -> tuple[Buffer, Lent]:
         """A buffer whose memory lives as long as the second object does, and then serves the next one of its size: what
@@ -270,21 +289,24 @@ class CudaDevice:
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""
-        if array.nbytes:
-            self._driver.memcpy_dtoh(_bytes_of(array), buffer.address)
+        with self._copying(buffer.name):
+            if array.nbytes:
+                self._driver.memcpy_dtoh(_bytes_of(array), buffer.address)
 
     def copy_out(self, address: int, array: np.ndarray) -> None:
         """Copy memory of this GPU into a contiguous array, whoever owns it."""
         self._context.push()
         try:
-            if array.nbytes:
-                self._driver.memcpy_dtoh(_bytes_of(array), address)
+            with self._copying(Phrase("an array")):
+                if array.nbytes:
+                    self._driver.memcpy_dtoh(_bytes_of(array), address)
         finally:
             self._context.pop()
 
     def wait_for_all(self) -> None:
         """Until all streams of the context are idle, those of other libraries too."""
-        self._driver.Context.synchronize()
+        with self.refusing(Phrase("what other libraries have queued")):
+            self._driver.Context.synchronize()
 
     def enter(self) -> None:
         """Make the context current in a thread that did not make this object."""
@@ -302,7 +324,22 @@ class CudaDevice:
         """Run one kernel to its end. Raises Refused (E1730)."""
         with self.refusing(kernel):
             self.enqueue(code, kernel, grid, block, shared, arguments)
+            self.wait(kernel)
+
+    def wait(self, kernel: str) -> None:
+        """Until all that was queued on `stream`, of this kernel, has ended. Raises what the driver raises, and Refused
+        (E1735) where it takes longer than `limit`: the GPU is lost for this process then, which cannot stop a
+        kernel."""
+        if not self.limit:
             self.stream.synchronize()
+            return
+        end = time.monotonic() + self.limit
+        while not self.stream.is_done():
+            if time.monotonic() > end:
+                facts = {"kernel": kernel, "device": self.description, "limit": self.limit}
+                _LOST[self.ordinal] = kernel, Phrase("it has not ended")
+                raise refuse("E1735", kernel, **facts)
+            time.sleep(_ASK_SECONDS)
 
     def enqueue(
         self,
@@ -336,17 +373,28 @@ class CudaDevice:
 
     @contextlib.contextmanager
     def refusing(self, kernel: str) -> Iterator[None]:
-        """What the driver raises inside, as Refused (E1730) of this kernel."""
+        """What the driver raises inside, as Refused (E1730) of this kernel, with whether the GPU can still be used.
+        Raises Refused (E1734) where an earlier fault has ended that."""
+        if self.ordinal in _LOST:
+            raise lost(self.ordinal)
         try:
             yield
         except (self._driver.Error, DriverFault) as fault:
             raise self._refusal(kernel, fault) from None
+
+    def _copying(self, buffer: str) -> contextlib.AbstractContextManager[None]:
+        return self.refusing(Phrase("the copy of {buffer}", buffer=buffer))
 
     def release(self) -> None:
         """Free all memory and leave the context; nothing when that is done."""
         if self._is_released:
             return
         _OPEN.discard(self)
+        if self._is_running():
+            self._is_released = True
+            self._context.pop()
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # whatever frees memory would wait for the kernel
+            return
         try:
             for graph in self._graphs:
                 graph.release()
@@ -364,8 +412,30 @@ class CudaDevice:
         self._context.pop()
         self._is_released = True
 
+    def _is_running(self) -> bool:
+        """Whether a kernel that was given up is still running."""
+        if self.ordinal not in _LOST:
+            return False
+        try:
+            return not self.stream.is_done()
+        except self._driver.Error:
+            return False  # it has failed
+
     def _refusal(self, kernel: str, fault: Exception) -> Refused:
-        return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=str(fault).split("\n", 1)[0])
+        reason = str(fault).split("\n", 1)[0]
+        left = Phrase("the GPU can be used as before")
+        try:
+            self.stream.is_done()
+        except self._driver.Error:
+            left = Phrase("this process cannot use the GPU any more")
+            _LOST[self.ordinal] = kernel, reason
+        return refuse("E1730", kernel, kernel=kernel, device=self.description, reason=reason, left=left)
+
+
+def lost(ordinal: int) -> Refused:
+    """E1734: this process cannot use a GPU any more, and what has ended it."""
+    kernel, reason = _LOST[ordinal]
+    return refuse("E1734", kernel, kernel=kernel, ordinal=ordinal, reason=reason)
 
 
 class Lent:

@@ -14,6 +14,7 @@ from typing import Any
 from ..kit.records import dataclass
 from .cuda import driver_module
 from .program import Program
+from .replay import one_of
 
 ROUNDS, WARM_ROUNDS = 20, 3
 HOST_SECONDS = 20e-6  # to queue a launch and an event, at most
@@ -41,7 +42,7 @@ def profile(program: Program) -> tuple[LaunchTime, ...]:
     driver = driver_module()
     device, launches = program.device, program.launches
     events = [[driver.Event() for _ in range(len(launches) + 1)] for _ in range(WARM_ROUNDS + ROUNDS)]
-    with head_start(program) as queue, device.refusing(", ".join(dict.fromkeys(b.kernel for b in launches))):
+    with head_start(program) as queue, device.refusing(one_of(b.kernel for b in launches)):
         for marks in events:
             queue(marks)
             device.stream.synchronize()
@@ -60,20 +61,17 @@ def head_start(program: Program) -> Iterator[Callable[[list[Any]], None]]:
     driver, device = driver_module(), program.device
     size = int(HOST_SECONDS * (len(program.launches) + 1) * WRITE_BYTES_PER_SECOND)
     piece = min(size, device.l2_bytes * 4)
-    written = driver.mem_alloc(piece)
+    with device.room(piece) as written:
 
-    def queue(marks: list[Any]) -> None:
-        for _ in range(0, size, piece):
-            driver.memset_d8_async(written, 0, piece, device.stream)
-        marks[0].record(device.stream)
-        for mark, b in zip(marks[1:], program.launches):
-            device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
-            mark.record(device.stream)
+        def queue(marks: list[Any]) -> None:
+            for _ in range(0, size, piece):
+                driver.memset_d8_async(written, 0, piece, device.stream)
+            marks[0].record(device.stream)
+            for mark, b in zip(marks[1:], program.launches):
+                device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments)
+                mark.record(device.stream)
 
-    try:
         yield queue
-    finally:
-        written.free()
 
 
 def table_of(times: tuple[LaunchTime, ...], peak_tflops: float | None = None, peak_gbs: float | None = None) -> str:

@@ -7,16 +7,18 @@ it, and the folder of its weights, are no part of it. The least recently used on
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..kit.diag import Refused
 from ..kit.held import code
-from ..kit.kept import cache_dir
+from ..kit.kept import keep as keep_file
+from ..kit.kept import kept, place_of
 from ..kit.records import replace
 from .cache import key_of
-from .saved import Saved, read_program, write_program
+from .saved import Saved, content_of, program_of
 
 MOST = 64  # programs that are kept: a few megabytes each
 
@@ -28,29 +30,28 @@ def name_of(parts: Iterable[str]) -> str:
 
 def find(name: str) -> Saved | None:
     """The program of that name; None where none is kept, or where it is damaged."""
-    path = _path(name)
+    content = kept(_file_of(name))
+    if content is None:
+        return None
+    with contextlib.suppress(OSError):  # a cache that can only be read
+        os.utime(place_of(_file_of(name)) or "")
     try:
-        os.utime(path)
-        return read_program(path)
-    except (OSError, Refused):
+        return program_of(content, Path())
+    except Refused:
         return None
 
 
 def keep(name: str, program: Saved) -> None:
     """Keep a program. A folder that cannot be written is not an error: programs are made anew then."""
-    path = _path(name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_program(path, replace(program, folder=None, params={}))
-        kept = sorted(path.parent.glob("*.tinyir"), key=lambda file: file.stat().st_mtime)
-        for old in kept[: len(kept) - MOST]:
+    place = keep_file(_file_of(name), content_of(replace(program, folder=None, params={}), Path()))
+    with contextlib.suppress(OSError):  # another process removes the same one
+        programs = sorted(place.parent.glob("*.tinyir"), key=lambda file: file.stat().st_mtime) if place else []
+        for old in programs[: len(programs) - MOST]:
             old.unlink(missing_ok=True)
-    except (OSError, Refused):
-        pass
 
 
-def _path(name: str) -> Path:
-    return cache_dir() / "programs" / f"{name}.tinyir"
+def _file_of(name: str) -> str:
+    return f"programs/{name}.tinyir"
 
 
 __all__ = ["MOST", "find", "keep", "name_of"]

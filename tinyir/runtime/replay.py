@@ -7,9 +7,10 @@ a whole when it is new, and from its second run on replayed as a CUDA graph, whi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from .device import Bound, Buffer
 
@@ -44,7 +45,7 @@ class Replays:
             return
         with self._device.refusing(found.kernels):
             self._queue(found)
-            self._device.stream.synchronize()
+            self._device.wait(found.kernels)
 
     def release(self) -> None:
         """Give the graphs back."""
@@ -56,7 +57,7 @@ class Replays:
         key = tuple((name, buffer.address) for name, buffer in given.items())
         if key not in self._sets:
             launches = self._bind(given)
-            self._sets[key] = _Set(launches, ", ".join(dict.fromkeys(b.kernel for b in launches)))
+            self._sets[key] = _Set(launches, one_of(b.kernel for b in launches))
             if len(self._sets) > MOST_SETS:
                 _drop(self._sets.popitem(last=False)[1])
         self._sets.move_to_end(key)
@@ -78,3 +79,9 @@ class Replays:
 def _drop(found: _Set) -> None:
     if found.graph is not None:
         found.graph.release()
+
+
+def one_of(kernels: Iterable[str]) -> str:
+    """What a fault names of launches that were queued together: the driver does not say which it was."""
+    names = [*dict.fromkeys(kernels)]
+    return Phrase("one of {kernels}", kernels=", ".join(names)) if len(names) > 1 else ", ".join(names)

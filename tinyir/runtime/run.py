@@ -61,7 +61,7 @@ def run(
 
     `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches, and
     `is_traced` tells one run moment by moment; `seed`
-    shuffles the simulation's threads (0: in order), which is stopped after `limit` seconds a launch (0: never).
+    shuffles the simulation's threads (0: in order); a launch is given up after `limit` seconds (0: never).
     `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused
     with every fault: E17xx, and E1731 where `check` finds a difference.
     """
@@ -138,7 +138,7 @@ def _launch(
 
         device: Device = SimDevice(seed, limit)
     else:
-        device = CudaDevice()
+        device = CudaDevice(limit=limit)
     try:
         program = Program(device, text, module, sizes)
         start = time.perf_counter()

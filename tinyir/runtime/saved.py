@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from ..ir import manifest
 from ..ir.packed import LAYOUT, packed, unpacked
 from ..kit.diag import Refused, refuse
+from ..kit.files import write_atomically
 from ..kit.kept import sealed, unsealed
 from ..kit.phrase import Phrase, why_of
 from ..kit.records import dataclass, field, replace
@@ -50,9 +50,9 @@ class Saved:
     others: tuple[Saved, ...] = ()
 
 
-def _content_of(path: Path, program: Saved) -> bytes:
-    """What is in the file, without its seal. Raises Refused (E1702 to E1706)."""
-    others = [_content_of(path, replace(other, params={}, folder=None)) for other in program.others]
+def content_of(program: Saved, place: Path) -> bytes:
+    """What is in a file of the folder `place`, without its seal. Raises Refused (E1702 to E1706)."""
+    others = [content_of(replace(other, params={}, folder=None), place) for other in program.others]
     entries: dict[bytes, list[str]] = {}
     for name, image in program.cubins.items():
         entries.setdefault(image, []).append(name)
@@ -69,7 +69,7 @@ def _content_of(path: Path, program: Saved) -> bytes:
         "arch": program.arch,
         "cubins": [[names, len(image)] for image, names in entries.items()],
         "params": [[name, list(array.shape), array.nbytes] for name, array in params.items()],
-        "folder": None if folder is None else _relative(folder, path.parent),
+        "folder": None if folder is None else _relative(folder, place),
         "sets": [dict(one) for one in program.sets],
         "others": [len(other) for other in others],
     }
@@ -80,16 +80,9 @@ def _content_of(path: Path, program: Saved) -> bytes:
 def write_program(path: Path, program: Saved) -> None:
     """Write a program, whole or not at all. Raises Refused (E1742 it cannot be written, E1702 to E1706 arrays that are
     none of its inputs)."""
-    content = _content_of(path, program)
+    content = content_of(program, path.parent)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(sealed(content))
-            os.replace(name, path)
-        except OSError:
-            Path(name).unlink(missing_ok=True)
-            raise
+        write_atomically(path, [sealed(content)])
     except OSError as fault:
         raise refuse("E1742", str(path), file=str(path), reason=why_of(fault)) from None
 
@@ -112,18 +105,28 @@ def read_program(path: Path) -> Saved:
         raw = path.read_bytes()
     except OSError as fault:
         raise _unreadable(path, why_of(fault)) from None
+    _must_be_of_this_format(raw, path)
+    content = unsealed(raw)
+    if content is None:
+        raise _unreadable(path, Phrase("it is damaged: its bytes are not those that were written"))
+    return program_of(content, path)
+
+
+def program_of(content: bytes, path: Path) -> Saved:
+    """The program that `content_of` gave, read from a file, without its seal. Raises Refused (E1743, E1744)."""
+    _must_be_of_this_format(content, path)
+    try:
+        return _program_of(content, path.parent)
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise _unreadable(path, Phrase("what it says of itself does not fit together")) from None
+
+
+def _must_be_of_this_format(raw: bytes, path: Path) -> None:
     if not raw.startswith(_MAGIC):
         raise _unreadable(path, Phrase("it does not begin as one"))
     given = raw[len(_MAGIC) : raw.find(b"\n")].decode("ascii", "replace")
     if given != str(FORMAT):
         raise refuse("E1744", str(path), file=str(path), given=given[:20], version=FORMAT)
-    content = unsealed(raw)
-    if content is None:
-        raise _unreadable(path, Phrase("it is damaged: its bytes are not those that were written"))
-    try:
-        return _program_of(content, path.parent)
-    except (ValueError, KeyError, TypeError, IndexError):
-        raise _unreadable(path, Phrase("what it says of itself does not fit together")) from None
 
 
 def _program_of(content: bytes, place: Path) -> Saved:
@@ -178,4 +181,4 @@ def _unreadable(path: Path, reason: str) -> Refused:
     return refuse("E1743", str(path), file=str(path), reason=reason)
 
 
-__all__ = ["FORMAT", "Saved", "read_program", "write_program"]
+__all__ = ["FORMAT", "Saved", "content_of", "program_of", "read_program", "write_program"]

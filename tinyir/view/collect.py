@@ -38,6 +38,7 @@ def collected(journey: Journey, card: Device, lang: str) -> dict[str, Any]:
     sizes = sizes_of(model)
     return {
         "name": model.name,
+        "lang": lang,
         "card": card.title,
         "peak_tflops": peak_of(card, model),
         "dram_gbs": card.dram_gbs,

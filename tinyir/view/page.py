@@ -7,20 +7,21 @@ import base64
 import html
 import json
 import os
+import tomllib
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..kit.diag import refuse
-from ..kit.phrase import why_of
+from ..kit.files import write_whole
 from ..kit.records import dataclass
 
 PAGE = Path(__file__).resolve().parent / "assets"
 
 
 def page_of(data: dict[str, Any]) -> str:
-    """The HTML of a page."""
+    """The HTML of a page, its own words in the language of the data."""
+    data = {**data, "words": words_in(data["lang"])}
     packed = base64.b64encode(zlib.compress(json.dumps(data, ensure_ascii=False).encode("utf-8"), 9)).decode("ascii")
     license_ = (PAGE / "dagre.LICENSE.txt").read_text(encoding="utf-8")
     parts = {
@@ -38,6 +39,11 @@ def page_of(data: dict[str, Any]) -> str:
     return page
 
 
+def words_in(lang: str) -> dict[str, str]:
+    """The words of the page in a language, by the English ones; none for English."""
+    return {} if lang == "en" else tomllib.loads(_file(f"{lang}.toml"))
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """A page, which a notebook shows in a frame."""
@@ -46,10 +52,7 @@ class View:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file. Raises Refused (E0009)."""
-        try:
-            Path(path).write_text(self.html, encoding="utf-8")
-        except OSError as fault:
-            raise refuse("E0009", at=str(path), file=str(path), reason=why_of(fault)) from None
+        write_whole(Path(path), self.html.encode("utf-8"))
 
     def _repr_html_(self) -> str:
         frame = html.escape(self.html, quote=True)

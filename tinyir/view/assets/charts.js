@@ -5,7 +5,7 @@ const us = (n) => n === null || n === undefined ? "" : n >= 100 ? n.toFixed(0) :
 
 function drawMemory(memory, onPick) {
   const columns = memory.launches.length, wide = Math.max(6, Math.min(26, 1100 / columns)), left = 80, high = 420, top = 14;
-  const root = svg("svg", { width: left + columns * wide + 20, height: high + top + 40, role: "img", "aria-label": "memory over time" });
+  const root = svg("svg", { width: left + columns * wide + 20, height: high + top + 40, role: "img", "aria-label": say`memory over time` });
   const y = (at) => top + high - at / Math.max(1, memory.total) * high;
   for (let n = 0; n <= 4; n++) {
     const at = memory.total * n / 4;
@@ -15,7 +15,7 @@ function drawMemory(memory, onPick) {
   memory.buffers.forEach((b, n) => {
     const box = svg("rect", { x: left + b.first * wide, width: (b.last - b.first + 1) * wide - 1, y: y(b.offset + b.bytes), height: Math.max(1, y(b.offset) - y(b.offset + b.bytes)),
       fill: `hsl(${n * 47 % 360} 55% 60% / .75)`, stroke: "var(--back)", tabindex: 0 });
-    box.append(svg("title", {}, `${b.name}  ${b.type}  ${bytes(b.bytes)}\nlaunches ${memory.launches[b.first]} to ${memory.launches[b.last]}`));
+    box.append(svg("title", {}, `${b.name}  ${b.type}  ${bytes(b.bytes)}\n${say`launches ${memory.launches[b.first]} to ${memory.launches[b.last]}`}`));
     box.style.cursor = "pointer";
     box.addEventListener("click", () => onPick(b.name));
     root.append(box);
@@ -23,7 +23,7 @@ function drawMemory(memory, onPick) {
     if (y(b.offset) - y(b.offset + b.bytes) > 13 && room > b.name.length * 6.5)
       root.append(svg("text", { x: left + b.first * wide + 4, y: y(b.offset + b.bytes) + 12, "font-size": 10.5, "pointer-events": "none" }, b.name));
   });
-  root.append(svg("text", { x: left, y: high + top + 20, "font-size": 11 }, `launches 1 to ${columns}, in their order`));
+  root.append(svg("text", { x: left, y: high + top + 20, "font-size": 11 }, say`launches 1 to ${columns}, in their order`));
   return root;
 }
 
@@ -36,7 +36,7 @@ function drawRoofline(launches, peak, bandwidth, onPick) {
   const log = Math.log10, xs = shown.map(intensity), ys = shown.map(rate);
   const x0 = log(Math.min(...xs, peak / bandwidth * 1e3) / 2), x1 = log(Math.max(...xs, peak / bandwidth * 1e3) * 3), y1 = log(Math.max(peak, ...ys) * 2), y0 = Math.min(log(Math.max(1e-6, Math.min(...ys))), y1 - 3) - 0.2;
   const x = (v) => left + (log(v) - x0) / (x1 - x0) * (wide - left - 10), y = (v) => top + (y1 - log(Math.max(v, 1e-9))) / (y1 - y0) * (high - top - base);
-  const root = svg("svg", { width: wide, height: high, role: "img", "aria-label": "roofline" });
+  const root = svg("svg", { width: wide, height: high, role: "img", "aria-label": say`roofline` });
   for (let d = Math.ceil(x0); d <= x1; d++) root.append(svg("line", { x1: x(10 ** d), x2: x(10 ** d), y1: top, y2: high - base, stroke: "var(--line)" }), svg("text", { x: x(10 ** d), y: high - base + 15, "text-anchor": "middle", "font-size": 10.5 }, `${10 ** d}`));
   for (let d = Math.ceil(y0); d <= y1; d++) root.append(svg("line", { x1: left, x2: wide - 10, y1: y(10 ** d), y2: y(10 ** d), stroke: "var(--line)" }), svg("text", { x: left - 6, y: y(10 ** d) + 4, "text-anchor": "end", "font-size": 10.5 }, `${10 ** d}`));
   const roof = [];
@@ -48,11 +48,11 @@ function drawRoofline(launches, peak, bandwidth, onPick) {
   for (const l of shown) {
     const dot = svg("circle", { cx: x(intensity(l)), cy: y(rate(l)), r: 5, fill: l.measured_us ? "var(--measured)" : `var(--${l.limited_by})`, "fill-opacity": .75, tabindex: 0 });
     dot.style.cursor = "pointer";
-    dot.append(svg("title", {}, `${l.name}: ${intensity(l).toFixed(1)} operations a byte, ${rate(l).toFixed(1)} TFLOP/s`));
+    dot.append(svg("title", {}, say`${l.name}: ${intensity(l).toFixed(1)} operations a byte, ${rate(l).toFixed(1)} TFLOP/s`));
     dot.addEventListener("click", () => onPick(l.name));
     root.append(dot);
   }
-  root.append(svg("text", { x: wide / 2, y: high - 6, "text-anchor": "middle", "font-size": 11 }, "operations a byte"),
+  root.append(svg("text", { x: wide / 2, y: high - 6, "text-anchor": "middle", "font-size": 11 }, say`operations a byte`),
     svg("text", { x: 14, y: high / 2, "text-anchor": "middle", "font-size": 11, transform: `rotate(-90 14 ${high / 2})` }, "TFLOP/s"));
   return root;
 }

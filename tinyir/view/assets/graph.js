@@ -23,7 +23,7 @@ function layout(nodes, edges) {
 
 function drawGraph(nodes, edges, onPick) {
   const placed = layout(nodes, edges);
-  const root = svg("svg", { class: "graph", role: "img", "aria-label": "graph" });
+  const root = svg("svg", { class: "graph", role: "img", "aria-label": say`graph` });
   const moved = svg("g");
   root.append(svg("defs", {}, svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
     svg("path", { d: "M0,0 L8,4 L0,8 z", fill: "var(--dim)" }))), moved);

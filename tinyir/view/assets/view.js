@@ -8,6 +8,13 @@ const make = (tag, attrs = {}, ...inner) => {
   return made;
 };
 const LINE = 17;
+// The words of the page in its language: say`of ${n} lines` looks for "of {0} lines", and is English where that has no translation.
+let words = {};
+const say = (parts, ...values) => {
+  const english = parts.reduce((text, part, n) => `${text}{${n - 1}}${part}`);
+  return (words[english] ?? english).replace(/\{(\d+)\}/g, (_, n) => values[n]);
+};
+const bound = (by) => by === "memory" ? say`memory` : by === "compute" ? say`compute` : by;
 
 async function unpacked() {
   const raw = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
@@ -18,13 +25,16 @@ async function unpacked() {
 class Page {
   constructor(data) {
     this.data = data;
+    words = data.words;
+    document.documentElement.lang = data.lang;
+    for (const named of document.querySelectorAll("[data-say]")) this.name(named);
     this.names = new Names(data);
     this.picked = "";
     this.panes = {};
     const sizes = Object.entries(data.sizes).map(([k, v]) => `${k}=${v}`).join(" ");
     $("name").append(data.name, make("small", {}, `${data.card}${sizes ? `, ${sizes}` : ""}`));
-    this.tabs = [["graph", "Graph", data.graph], ["regions", "Regions", data.regions.length], ["memory", "Memory", data.memory],
-      ["plan", "Plan", data.launches.length], ["texts", "Texts", true], ["passes", "Passes", data.passes.length]].filter(([, , has]) => has);
+    this.tabs = [["graph", say`Graph`, data.graph], ["regions", say`Regions`, data.regions.length], ["memory", say`Memory`, data.memory],
+      ["plan", say`Plan`, data.launches.length], ["texts", say`Texts`, true], ["passes", say`Passes`, data.passes.length]].filter(([, , has]) => has);
     this.tabs.forEach(([id, title], n) => $("tabs").append(make("button", { type: "button", role: "tab", id: `tab-${id}`, "aria-selected": "false", title: `${title} (${n + 1})`, onclick: () => this.open(id) }, title)));
     for (const name of [...this.names.known.values()].sort()) $("known").append(make("option", { value: name }));
     $("find").addEventListener("change", () => { if (this.names.known.has(keyOf($("find").value))) this.pick($("find").value); });
@@ -35,11 +45,17 @@ class Page {
     this.open(this.tabs[0][0]);
   }
 
+  // The labels of what the page has from the start.
+  name(element) {
+    const label = words[element.dataset.say] ?? element.dataset.say;
+    for (const attribute of ["aria-label", "title", "placeholder"]) if (element.hasAttribute(attribute)) element.setAttribute(attribute, label + (element.dataset.key ? ` (${element.dataset.key})` : ""));
+  }
+
   turn() { document.documentElement.classList.toggle("dark"); }
 
   help() {
-    const keys = [["1 .. 6", "the views"], ["/", "find a name"], ["t", "the picked name in the texts"], ["n, p", "next and previous place in the texts"], ["d", "light or dark"], ["Esc", "pick nothing"], ["Tab, Enter", "walk the graph, pick"]];
-    $("help").replaceChildren(make("h2", {}, "Keys"), ...keys.map(([k, what]) => make("p", {}, make("kbd", {}, k), ` ${what}`)), make("button", { type: "button", onclick: () => $("help").close() }, "close"));
+    const keys = [["1 .. 6", say`the views`], ["/", say`find a name`], ["t", say`the picked name in the texts`], ["n, p", say`next and previous place in the texts`], ["d", say`light or dark`], ["Esc", say`pick nothing`], ["Tab, Enter", say`walk the graph, pick`]];
+    $("help").replaceChildren(make("h2", {}, say`Keys`), ...keys.map(([k, what]) => make("p", {}, make("kbd", {}, k), ` ${what}`)), make("button", { type: "button", onclick: () => $("help").close() }, say`close`));
     $("help").showModal();
   }
 
@@ -90,19 +106,19 @@ class Page {
     const facts = (list) => make("dl", {}, ...list.filter(([, v]) => v !== "" && v !== undefined && v !== null).flatMap(([k, v]) => [make("dt", {}, k), make("dd", {}, ...[v].flat())]));
     const origin = this.names.origin.get(key) || key;
     const node = this.data.graph?.nodes.find((n) => keyOf(n.label) === origin && n.kind !== "output") || this.data.graph?.nodes.find((n) => keyOf(n.label) === key);
-    if (node) found.push(facts([["op", node.op], ["from", node.line ? `line ${node.line} of the model` : ""], ["type", node.types.join(", ")],
-      ["values", (node.values || []).slice(0, 30).flatMap((v) => [this.link(v), " "])]]));
+    if (node) found.push(facts([["op", node.op], [say`from`, node.line ? say`line ${node.line} of the model` : ""], [say`type`, node.types.join(", ")],
+      [say`values`, (node.values || []).slice(0, 30).flatMap((v) => [this.link(v), " "])]]));
     const home = this.names.region.get(key) || this.names.region.get(origin);
     const region = this.data.regions.find((r) => keyOf(r.name) === (home || key));
-    if (region) found.push(make("h2", {}, "region ", this.link(region.name)), facts([["ops", region.ops.flatMap((o) => [this.link(o), " "])], ["operations", region.flops.toLocaleString()], ["bytes", bytes(region.bytes)]]));
+    if (region) found.push(make("h2", {}, say`region`, " ", this.link(region.name)), facts([[say`ops`, region.ops.flatMap((o) => [this.link(o), " "])], [say`operations`, region.flops.toLocaleString()], [say`bytes`, bytes(region.bytes)]]));
     const launch = this.data.launches.find((l) => l.name === name || region && l.regions.includes(region.name));
-    if (launch) found.push(make("h2", {}, "launch ", this.link(launch.name)), facts([["family", launch.family], ["grid", launch.grid.join(" x ")], ["block", launch.block.join(" x ")],
-      ["limit", `${us(launch.limit_us)} us, ${launch.limited_by}`], ["estimate", launch.estimate_us ? `${us(launch.estimate_us)} us, ${launch.bound}` : ""], ["measured", launch.measured_us ? `${us(launch.measured_us)} us` : ""]]));
+    if (launch) found.push(make("h2", {}, say`launch`, " ", this.link(launch.name)), facts([[say`family`, launch.family], [say`grid`, launch.grid.join(" x ")], [say`block`, launch.block.join(" x ")],
+      [say`limit`, `${us(launch.limit_us)} us, ${bound(launch.limited_by)}`], [say`estimate`, launch.estimate_us ? `${us(launch.estimate_us)} us, ${bound(launch.bound)}` : ""], [say`measured`, launch.measured_us ? `${us(launch.measured_us)} us` : ""]]));
     const buffer = this.data.memory?.buffers.find((b) => b.name === name);
-    if (buffer) found.push(facts([["buffer", buffer.type], ["bytes", bytes(buffer.bytes)], ["lives", `${this.data.memory.launches[buffer.first]} to ${this.data.memory.launches[buffer.last]}`]]));
-    const places = this.names.texts.map((text, n) => { const { lines, isOwn } = this.names.at(n, key); return lines.length ? [text.stage, isOwn ? lines.length === 1 ? "1 line" : `${lines.length} lines` : `in ${lines.length} lines of what it is a part of`] : [text.stage, "not there"]; });
-    box.replaceChildren(make("h2", { class: "name" }, name), ...found, make("h2", {}, "in the texts"), facts(places),
-      make("button", { type: "button", id: "show-texts", onclick: () => this.open("texts") }, "show in the texts (t)"));
+    if (buffer) found.push(facts([[say`buffer`, buffer.type], [say`bytes`, bytes(buffer.bytes)], [say`lives`, say`${this.data.memory.launches[buffer.first]} to ${this.data.memory.launches[buffer.last]}`]]));
+    const places = this.names.texts.map((text, n) => { const { lines, isOwn } = this.names.at(n, key); return lines.length ? [text.stage, isOwn ? lines.length === 1 ? say`1 line` : say`${lines.length} lines` : say`in ${lines.length} lines of what it is a part of`] : [text.stage, say`not there`]; });
+    box.replaceChildren(make("h2", { class: "name" }, name), ...found, make("h2", {}, say`in the texts`), facts(places),
+      make("button", { type: "button", id: "show-texts", onclick: () => this.open("texts") }, say`show in the texts (t)`));
   }
 
   pane_graph() {
@@ -124,8 +140,8 @@ class Page {
       const near = home ? nodes.filter((n) => n.kind === "op" && this.names.region.get(keyOf(n.label)) === home).map((n) => n.id) : [];
       drawn.mark(own, near);
     };
-    element.append(make("div", { class: "tools" }, make("label", {}, make("input", { type: "checkbox", onchange: (e) => { withParams = e.target.checked; draw(); } }), " parameters and constants"),
-      make("button", { type: "button", onclick: () => drawn.fit() }, "fit"), make("span", { class: "dim" }, "picked op blue, its region orange")));
+    element.append(make("div", { class: "tools" }, make("label", {}, make("input", { type: "checkbox", onchange: (e) => { withParams = e.target.checked; draw(); } }), " ", say`parameters and constants`),
+      make("button", { type: "button", onclick: () => drawn.fit() }, say`fit`), make("span", { class: "dim" }, say`picked op blue, its region orange`)));
     return { element, shown: draw, picked: mark };
   }
 
@@ -133,11 +149,11 @@ class Page {
     const element = make("div", { class: "pane" }), cards = new Map();
     const reasons = (list, title) => list.length ? [make("details", {}, make("summary", {}, `${title}: ${list.length}`), make("ul", {}, ...list.map((v) => make("li", {}, this.link(v.source), " \u2192 ", this.link(v.reader), ` (${v.rule}) `, make("span", { class: "dim" }, v.why)))))] : [];
     for (const region of this.data.regions) {
-      const apart = reasons(region.apart, "not fused, and why");
+      const apart = reasons(region.apart, say`not fused, and why`);
       apart.forEach((d) => { d.open = true; });
-      const card = make("section", { class: "card" }, make("h2", {}, this.link(region.name), make("small", { class: "dim" }, `  ${region.ops.length} ops, ${region.flops.toLocaleString()} operations, ${bytes(region.bytes)}`)),
-        make("div", {}, "ops: ", ...region.ops.flatMap((o) => [this.link(o), " "])), make("div", { class: "dim" }, `reads ${region.inputs.join(", ")}; writes ${region.outputs.join(", ")}`),
-        ...reasons(region.fused, "fused"), ...apart);
+      const card = make("section", { class: "card" }, make("h2", {}, this.link(region.name), make("small", { class: "dim" }, "  ", say`${region.ops.length} ops, ${region.flops.toLocaleString()} operations, ${bytes(region.bytes)}`)),
+        make("div", {}, say`ops`, ": ", ...region.ops.flatMap((o) => [this.link(o), " "])), make("div", { class: "dim" }, say`reads ${region.inputs.join(", ")}; writes ${region.outputs.join(", ")}`),
+        ...reasons(region.fused, say`fused`), ...apart);
       cards.set(keyOf(region.name), card);
       element.append(card);
     }
@@ -149,14 +165,14 @@ class Page {
 
   pane_memory() {
     const m = this.data.memory;
-    const shared = m.total ? `; the arena holds them in ${bytes(m.total)}` : "";
-    return { element: make("div", { class: "pane" }, make("p", {}, `${m.buffers.length} buffers of ${bytes(m.sum)} between ${m.launches.length} launches${shared}. Weights: ${bytes(m.weights)}.`), drawMemory(m, (name) => this.pick(name))) };
+    const shared = m.total ? say`; the arena holds them in ${bytes(m.total)}` : "";
+    return { element: make("div", { class: "pane" }, make("p", {}, say`${m.buffers.length} buffers of ${bytes(m.sum)} between ${m.launches.length} launches${shared}. Weights: ${bytes(m.weights)}.`), drawMemory(m, (name) => this.pick(name))) };
   }
 
   pane_plan() {
-    const rows = this.data.launches, head = [["launch"], ["regions"], ["family"], ["operations", 1], ["bytes", 1], ["limit us", 1], ["by"], ["estimate us", 1], ["bound"], ["measured us", 1], ["of the limit", 1]];
+    const rows = this.data.launches, head = [[say`launch`], [say`regions`], [say`family`], [say`operations`, 1], [say`bytes`, 1], [say`limit us`, 1], [say`by`], [say`estimate us`, 1], [say`bound`], [say`measured us`, 1], [say`of the limit`, 1]];
     const body = make("tbody"), time = (l) => l.measured_us ?? l.estimate_us;
-    const cells = (l) => [l.name, l.regions.join(", "), l.family || (l.serves ? `for ${l.serves}` : "") + (l.once ? ", once" : ""), l.flops, l.bytes, l.limit_us, l.limited_by, l.estimate_us, l.bound, l.measured_us, time(l) ? l.limit_us / time(l) : null];
+    const cells = (l) => [l.name, l.regions.join(", "), l.family || (l.serves ? say`for ${l.serves}` : "") + (l.once ? say`, once` : ""), l.flops, l.bytes, l.limit_us, bound(l.limited_by), l.estimate_us, bound(l.bound), l.measured_us, time(l) ? l.limit_us / time(l) : null];
     let order = -1, isUp = true;
     const fill = () => {
       const sorted = order < 0 ? rows : [...rows].sort((a, b) => { const [x, y] = [cells(a)[order], cells(b)[order]]; return (x === null ? 1 : y === null ? -1 : x < y ? -1 : x > y ? 1 : 0) * (isUp ? 1 : -1); });
@@ -172,7 +188,7 @@ class Page {
     const picked = () => { const home = this.names.region.get(this.picked) || this.names.region.get(this.names.origin.get(this.picked)); for (const row of body.children) { const keys = row.dataset.keys.split(" "); row.classList.toggle("picked", keys.includes(this.picked) || keys.includes(home)); } };
     const total = (f) => rows.reduce((sum, l) => sum + (l.once ? 0 : f(l) || 0), 0);
     const table = make("table", {}, make("thead", {}, make("tr", {}, ...head.map(([title, isNumber], n) => make("th", { class: isNumber ? "number" : "", onclick: () => { isUp = order === n ? !isUp : !isNumber; order = n; fill(); } }, title)))), body);
-    const element = make("div", { class: "pane" }, make("p", {}, `${rows.length} launches, of which ${rows.filter((l) => l.once).length} are made once; of the others: limit ${us(total((l) => l.limit_us))} us, estimate ${us(total((l) => l.estimate_us))} us${rows.some((l) => l.measured_us) ? `, measured ${us(total((l) => l.measured_us))} us` : ""} on ${this.data.card}. The limit is the longer of the operations at the card's peak and the bytes at its bandwidth.`), drawRoofline(rows, this.data.peak_tflops, this.data.dram_gbs, (name) => this.pick(name)), table);
+    const element = make("div", { class: "pane" }, make("p", {}, say`${rows.length} launches, of which ${rows.filter((l) => l.once).length} are made once; of the others: limit ${us(total((l) => l.limit_us))} us, estimate ${us(total((l) => l.estimate_us))} us${rows.some((l) => l.measured_us) ? say`, measured ${us(total((l) => l.measured_us))} us` : ""} on ${this.data.card}. The limit is the longer of the operations at the card's peak and the bytes at its bandwidth.`), drawRoofline(rows, this.data.peak_tflops, this.data.dram_gbs, (name) => this.pick(name)), table);
     fill();
     return { element, picked };
   }
@@ -205,7 +221,7 @@ class Page {
     const picked = () => {
       hits = this.picked ? this.names.at(number, this.picked) : { lines: [], isOwn: true };
       marked = new Set(hits.lines);
-      count.textContent = hits.lines.length ? `${hits.lines.length} lines` : "";
+      count.textContent = hits.lines.length ? say`${hits.lines.length} lines` : "";
       if (hits.lines.length) {
         const at = hits.lines[((this.place || 0) % hits.lines.length + hits.lines.length) % hits.lines.length];
         box.scrollTop = Math.max(0, at * LINE - box.clientHeight / 3);
@@ -234,7 +250,7 @@ class Page {
     for (const one of this.data.passes) {
       const before = one.before.split("\n"), after = one.after.split("\n"), kept = new Set(after), had = new Set(before);
       const gone = before.filter((l) => !kept.has(l)), added = after.filter((l) => !had.has(l));
-      element.append(make("details", { class: "card" }, make("summary", {}, make("b", {}, one.name), make("span", { class: "dim" }, gone.length + added.length ? `  ${gone.length} lines gone, ${added.length} new` : "  nothing changed")),
+      element.append(make("details", { class: "card" }, make("summary", {}, make("b", {}, one.name), make("span", { class: "dim" }, gone.length + added.length ? `  ${say`${gone.length} lines gone, ${added.length} new`}` : `  ${say`nothing changed`}`)),
         make("div", { class: "diff" }, ...gone.map((l) => make("div", { class: "gone" }, `- ${l}`)), ...added.map((l) => make("div", { class: "new" }, `+ ${l}`)))));
     }
     return { element };
