@@ -48,7 +48,7 @@ class Piece:
             for name in (*(n for n in weights if n in values), *self.constants)
             if is_tensor(values.get(name, self.constants.get(name)))
         }
-        held = {n: s for n, s in stored.items() if s is not None and (n in self.constants or _is_large(s))}
+        held = {n: s for n, s in stored.items() if s is not None}
         small = {n: _array(c) for n, c in self.constants.items() if c.numel() <= SMALL}
         try:
             schema = schema_of(module.graph, {n: n for n in held}, _ranges(values.values()))
@@ -123,14 +123,6 @@ def _stored(name: str, value: Any) -> Stored | None:
     shape, strides = tuple(map(int, value.shape)), tuple(map(int, value.stride()))
     found = Stored(name, dtype_of(SCALAR_NUMBERS[word], name), shape, strides, 0, "", False)
     return found if found.order() is not None else None
-
-
-def _is_large(stored: Stored) -> bool:
-    """Whether an archive's weight like it stays an input, not part of the text: its value may change later."""
-    count = 1
-    for size in stored.shape:
-        count *= size
-    return count > SMALL
 
 
 def _array(constant: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..program.text import show
-from .archive import Stored, following
+from .archive import Stored, following, is_small
 from .model import program_of
 
 
@@ -19,6 +19,10 @@ class Held:
     def __init__(self, model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]):
         self.model, self.tensors, self._arrays = model, dict(tensors), arrays
         self.root, self.placed = "main/", list[str]()
+
+    def is_written(self, tensor: Stored) -> bool:
+        """Whether a weight is written into the text itself: a small one whose values stay as they are."""
+        return tensor.name in self._arrays and is_small(tensor)
 
     def place(self, tensor: Stored) -> dict[str, Any]:
         """The attributes of a weight that is an input of the program; none for one whose elements are in the text."""
