@@ -216,6 +216,16 @@ def test_what_has_no_translation_is_named_with_its_reason() -> None:
     assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")
 
 
+def test_plans_are_made_for_the_sizes_that_torch_traced_with() -> None:
+    g = layers()
+    s = g.graph.nodes[3].meta["val"]
+    s.node.hint = 7
+    stated = Piece(g, frozenset(["w", "b"]), None).model.shape_sets
+    assert [dict(one.sizes) for one in stated] == [{"s0": 7}]
+    s.node.hint = None  # a size that only the run knows
+    assert [one.name for one in Piece(layers(), frozenset(["w", "b"]), None).model.shape_sets] == ["default"]
+
+
 class SymBool:
     """A truth about sizes."""
 

@@ -59,7 +59,9 @@ class Piece:
         self.is_made = bool(schema["graph_module"]["signature"]["output_specs"])
         self.results = self._results(nodes[-1])
         if self.is_made:
-            text, self.inputs, self.outputs, self.weights = held_to_json(schema, held, small)
+            text, self.inputs, self.outputs, self.weights = held_to_json(
+                schema, held, small, _sizes_traced(values.values())
+            )
             where = "cuda" if self.device.type == "cuda" else "cpu"
             self.text, self.module = lowered(text, where)
         else:
@@ -142,6 +144,17 @@ def _ranges(values: Any) -> dict[str, tuple[int, int]]:
                 bounds = node.shape_env.var_to_range.get(symbol)
                 low, high = (getattr(bounds, side, None) for side in ("lower", "upper"))
                 found[str(symbol)] = (_whole(low, 0), _whole(high, 2**31 - 1))
+    return found
+
+
+def _sizes_traced(values: Any) -> dict[str, int]:
+    """The sizes that torch traced with, of the symbols that a shape or a number is: what the next calls are like."""
+    found: dict[str, int] = {}
+    for value in values:
+        for size in value.shape if is_tensor(value) else (value,):
+            node = getattr(size, "node", None)
+            if isinstance(getattr(node, "hint", None), int) and str(node.expr).isidentifier():
+                found[str(node.expr)] = node.hint
     return found
 
 

@@ -37,16 +37,19 @@ class Held:
 
 
 def held_to_json(
-    model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]
+    model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]
 ) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The front-end JSON of a program, the names of its inputs and outputs, and of the weights among its inputs. Raises
-    Refused with every fault found (E0143 to E0146 and what lowering finds)."""
+    """The front-end JSON of a program, the names of its inputs and outputs, and of the weights among its inputs. Plans
+    are for these `sizes` of symbols, where all of the program's are among them. Raises Refused with every fault found
+    (E0143 to E0146 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     held = Held(model, tensors, arrays)
     name, program, inputs, outputs = program_of(held, {}, {})  # pyright: ignore[reportArgumentType]
     with following(name):
-        text = show(name, program, [*inputs, *held.placed], outputs)
+        is_known = program.symbols and sizes.keys() >= program.symbols.keys()
+        sets = {"traced": {symbol: sizes[symbol] for symbol in program.symbols}} if is_known else {}
+        text = show(name, program, [*inputs, *held.placed], outputs, sets)
     return text, tuple(inputs), tuple(outputs), tuple(held.placed)
 
 
