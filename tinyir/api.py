@@ -23,7 +23,7 @@ from .kit.records import dataclass, replace
 from .kit.text import decode, read_stage
 from .lower import language_of, lower_to
 from .runtime import programs
-from .runtime.external import Array, GpuArray, Result, on_host
+from .runtime.external import Array, GpuArray, Result, lendable, on_host
 from .runtime.saved import Saved, read_program, write_program
 from .runtime.states import States
 from .target.device import device_titled
@@ -95,6 +95,29 @@ class Compiled:
         the inputs in their order, states apart. The new value of a state is among the outputs where the call gives the
         state. Raises TypeError for too many arrays or a name given twice, Refused with every other
         fault (E1701 to E1707, E1732, E17xx)."""
+        found = self._session(self._by_name(arrays, named))
+        return {name: lendable(array) for name, array in found.items()}
+
+    def on_stream(self, stream: Any) -> Callable[..., dict[str, GpuArray]]:
+        """The program as a callable on arrays of the GPU whose runs are queued on `stream`, and which waits for nothing
+        but, at the first run of a set of sizes, for what the GPU does. `stream` is a handle of the driver, or an object
+        with `__cuda_stream__` (CUDA Python, CuPy, PyTorch). What makes the inputs is waited for by the stream; whoever
+        reads the results by DLPack or `__cuda_array_interface__` waits on its own. The inputs must stay in memory until
+        the stream has passed the run. States go on from run to run, and are not given. From the second run with the
+        same arrays on, a run is one launch of a CUDA graph.
+
+        Raises TypeError for what is not a stream, Refused (E1718) where the program runs on no GPU; the callable raises
+        what a call of the program does, and E1732 for an array that is not on the GPU."""
+        from .runtime.on_stream import driver_stream, runs_of
+
+        own = driver_stream(stream)
+        if self.device != "cuda":
+            raise refuse("E1718", reason=Phrase("the program runs on {where}", where=self.device))
+        runs = runs_of(self._session)
+        return lambda *arrays, **named: runs.run(self._by_name(arrays, named), own)
+
+    def _by_name(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays of a call by the inputs' names. Raises TypeError."""
         names = [t.name for t in self._session.inputs]
         if len(arrays) > len(names):
             raise TypeError(f"{len(arrays)} arrays are given, and the inputs are {', '.join(names)}")
@@ -102,7 +125,7 @@ class Compiled:
         twice = sorted(placed.keys() & named.keys())
         if twice:
             raise TypeError(f"given twice: {', '.join(twice)}")
-        return self._session({**placed, **named})
+        return {**placed, **named}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Keep the program in a file, which `load` starts without compiling: its CUDA text, the cubins of the GPU that

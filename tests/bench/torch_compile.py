@@ -3,10 +3,10 @@
     python tests/bench/torch_compile.py [--workers 8] [--times] [--dtype fp32] [--small] [--out results.json] [NAME ...]
 
 Each is compared with torch's own run of it in fp32 (TF32 off), an architecture to a process, several side by side.
-Prints how many graphs Dynamo made, what of them torch runs in our place, and the largest difference as a part of the
-output's largest number. `--times` then times them one after the other: ours, eager, and Inductor's reduce-overhead, as
-medians of calls with tensors on the GPU, cold for none. `--small` takes shallow networks. Needs torch, and a GPU
-unless `--device cpu`.
+Prints how many graphs Dynamo made, what of them torch runs in our place, the largest difference as a part of the
+output's largest number, and in the same units how far the output of another input is away (`depends`). `--times` times
+them one after the other instead: ours, eager, and Inductor's reduce-overhead, as medians of calls with tensors on the
+GPU, cold for none. `--small` takes shallow networks. Needs torch, and a GPU unless `--device cpu`.
 """
 
 from __future__ import annotations
@@ -127,13 +127,22 @@ NETWORKS: dict[str, Callable[[int, bool], Made]] = {
 
 
 def with_numbers(model: Any) -> Any:
-    """The model with random numbers for weights that are all zero at first, so that its output says something."""
+    """The model with random numbers for weights such that values keep their size from layer to layer, and the output
+    depends on the input: networks as they are made give next to nothing, some of them zeros."""
     import torch
 
     with torch.no_grad():
-        for parameter in model.parameters():
-            if not parameter.any():
-                parameter.normal_(0, 0.02)
+        for name, own in (*model.named_parameters(), *model.named_buffers()):
+            if not own.is_floating_point():
+                continue
+            if name.endswith("running_var"):
+                own.uniform_(0.5, 1.5)
+            elif name.endswith("running_mean"):
+                own.normal_(0, 0.1)
+            elif isinstance(own, torch.nn.Parameter) and own.ndim > 1:
+                own.normal_(0, ((2 if own.ndim > 2 else 1) / max(1, own[0].numel())) ** 0.5)
+            elif isinstance(own, torch.nn.Parameter) and own.ndim:
+                own.normal_(1.0 if name.endswith("weight") else 0.0, 0.1)
     return model
 
 
@@ -171,6 +180,7 @@ def checked(name: str, args: argparse.Namespace) -> dict[str, Any]:
             made = torch.compile(model, backend=backend)
             found = made(*inputs)
             row |= {"differs": differs(found, exact), "graphs": len(graphs), "nodes": sum(graphs)}
+            row["depends"] = differs(model(*(x.flip(-1) for x in inputs)), model(*inputs))
             row["compile_s"] = round(time.perf_counter() - start, 1)
             row["again"] = max(differs(made(*inputs), exact) for _ in range(3))
         row["torch_runs"] = reports()
@@ -229,7 +239,7 @@ def _compiled(name: str, args: argparse.Namespace, row: dict[str, Any]) -> dict[
         model, inputs = model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
     ways: dict[str, Callable[[], Any]] = {"tinyir": lambda: torch.compile(model, backend=counting([], args.jobs))}
     ways |= {"inductor": lambda: torch.compile(model, mode="reduce-overhead")} if "inductor" in args.rivals else {}
-    ways |= {"eager": lambda: model}
+    ways |= {"eager": lambda: model} if "eager" in args.rivals else {}
     found: dict[str, Any] = {}
     with torch.no_grad():
         for word, make in ways.items():
@@ -285,7 +295,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--dtype", choices=("fp32", "fp16"), default="fp32")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--rivals", nargs="*", default=["inductor"])
+    parser.add_argument("--rivals", default="inductor,eager", help="beside which ours is timed")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e6, help="leave out what is not done after this long")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tinyir
+from tests.host.calls import built_gpt2, continued
 from tests.models import gpt2, resnet50
 from tinyir.host import write_host
 from tinyir.host.outline import outline_of
@@ -165,3 +166,23 @@ def test_networks(network: Any, dtype: str, tmp_path: Path) -> None:
     weights = {n: arrays[n] for n in model.weights}
     calls = [{n: a for n, a in model.arrays(seed).items() if n not in weights} for seed in (0, 1)]
     check(tmp_path, model.text, weights, calls)
+
+
+def test_gpt2_writes_on_in_c_alone(tmp_path: Path) -> None:
+    """Word after word the same as from Python, and the same bits of the last logits."""
+    tokens, first, count = 64, [464, 3290, 318], 20
+    model = gpt2(tokens=tokens)
+    arrays = model.arrays()
+    weights = {n: arrays[n] for n in model.weights}
+    ids = np.zeros((1, tokens), np.int64)
+    ids[0, : len(first)] = first
+    with tinyir.compile(model.text, device="cuda", params=weights) as program:
+        arch, images = program._session.cubins
+        write_host(tmp_path / "program", program._session.module, {arch: images}, weights)
+        for known in range(len(first), len(first) + count):
+            (logits,) = program(ids).values()
+            ids[0, known] = logits[0, known - 1].argmax()
+    main = built_gpt2(tmp_path / "program", tokens, 50257, (*includes(), "-O2", "-l:libcuda.so.1"))
+    _, found, last = continued(main, count, first)
+    assert found == ids[0, : len(first) + count].tolist() and len(set(found)) > 3
+    assert last.tobytes() == logits.tobytes()

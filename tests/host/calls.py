@@ -189,6 +189,26 @@ def built(base: Path, outline: Outline, turns: int = 1, flags: Sequence[str] = A
     return out
 
 
+def built_gpt2(base: Path, tokens: int, words: int, flags: Sequence[str]) -> Path:
+    """`gpt2.c` with the program at `base`, compiled without a warning; `flags` say which driver, and where its header
+    is."""
+    out = base.with_name("gpt2")
+    sizes = (f"-DTOKENS={tokens}", f"-DWORDS={words}", f"-I{base.parent}")
+    command = ["cc", *STRICT, *sizes, "-o", str(out), str(HERE / "gpt2.c"), f"{base}.c", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=base.parent)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def continued(main: Path, count: int, ids: Sequence[int]) -> tuple[list[str], list[int], np.ndarray]:
+    """What `gpt2.c` says before the last line, the ids with `count` more, and the last logits, one after the other."""
+    words = [str(main), "program.data", "logits", str(count), *map(str, ids)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=main.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    *told, found = done.stdout.splitlines()
+    return told, [int(word) for word in found.split()], np.fromfile(main.with_name("logits"), np.float32)
+
+
 @dataclass
 class Told:
     """What a run of the caller wrote: the launches while it was created, then those of the runs; rooms by stream."""

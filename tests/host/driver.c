@@ -173,6 +173,12 @@ CUresult cuMemcpyHtoD(CUdeviceptr to, const void *from, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuMemcpyDtoH(void *to, CUdeviceptr from, size_t bytes) {
+  ENTER;
+  memcpy(to, (const void *)(uintptr_t)from, bytes);
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   ENTER;
   (void)stream;

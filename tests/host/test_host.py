@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.models import gpt2
+from tinyir.api import lowered
 from tinyir.host.outline import outline_of
 from tinyir.ir import manifest
 from tinyir.runtime.arrays import random_arrays
 
-from .calls import Told, built, called, same, written
+from .calls import ADDRESS, HERE, Told, built, built_gpt2, called, continued, in_python, same, written
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.cu"))
@@ -336,6 +338,21 @@ def test_a_cuda_text_of_a_region_alone_becomes_a_function(tmp_path: Path) -> Non
 def test_a_program_for_another_gpu_is_refused(tmp_path: Path) -> None:
     done = tinyc("--emit=host", "--gpu", "sm_86", str(ROOT / "samples" / "softmax" / "softmax.json"), cwd=tmp_path)
     assert done.returncode == 1 and "E1745" in done.stderr and list(tmp_path.iterdir()) == []
+
+
+def test_gpt2_writes_on_in_c_alone(tmp_path: Path) -> None:
+    """Its weights come from the file, its words from one run after another; nothing is left behind, nor read outside
+    of what was allocated."""
+    model = gpt2(tokens=16, layers=2, hidden=64, heads=2, words=97, positions=32)
+    module = lowered(model.text, "cpu")[1]
+    arrays = model.arrays()
+    weights = {n: arrays[n] for n in model.weights}
+    main = built_gpt2(written(tmp_path, module, weights), 16, 97, (f"-I{HERE}", str(HERE / "driver.c"), *ADDRESS))
+    told, ids, logits = continued(main, 3, [5, 9])
+    assert ids == [5, 9, 0, 0, 0] and logits.size == 16 * 97  # this driver computes nothing: all words are alike
+    once, runs, _ = in_python(module, weights, {})
+    launched = [line["kernel"] for line in map(json.loads, told) if "kernel" in line]
+    assert launched == [x["kernel"] for x in once] + 3 * [x["kernel"] for x in runs]
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="no cmake on PATH")

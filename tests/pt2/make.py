@@ -480,6 +480,17 @@ def archive_of(program: Any) -> bytes:
     return trimmed(out.getvalue())
 
 
+def adder(tar: tarfile.TarFile) -> Callable[[str, bytes], None]:
+    """What adds a file to an archive of archives, by name and content."""
+
+    def add(name: str, body: bytes) -> None:
+        info = tarfile.TarInfo(name)
+        info.size = len(body)
+        tar.addfile(info, io.BytesIO(body))
+
+    return add
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default=str(Path(__file__).parent / "archives.tar.xz"))
@@ -492,12 +503,7 @@ def main() -> None:
     }
     given |= dynamic_programs()
     with tarfile.open(options.out, "w:xz") as tar:
-
-        def add(name: str, body: bytes) -> None:
-            info = tarfile.TarInfo(name)
-            info.size = len(body)
-            tar.addfile(info, io.BytesIO(body))
-
+        add = adder(tar)
         for name, (module, inputs, dynamic) in given.items():
             if only and name not in only:
                 continue

@@ -23,9 +23,9 @@ from torch import nn
 from torch.nn import functional as F
 
 try:
-    from .make import Wrapped, _graph, archive_of, normal, outputs_of
+    from .make import Wrapped, _graph, adder, archive_of, normal, outputs_of
 except ImportError:
-    from make import Wrapped, _graph, archive_of, normal, outputs_of
+    from make import Wrapped, _graph, adder, archive_of, normal, outputs_of
 
 CALLS = 3
 HEADS, ROOM, DEPTH = 2, 6, 4
@@ -165,12 +165,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     with tarfile.open(options.out, "w:xz") as tar:
-
-        def add(name: str, body: bytes) -> None:
-            info = tarfile.TarInfo(name)
-            info.size = len(body)
-            tar.addfile(info, io.BytesIO(body))
-
+        add = adder(tar)
         for name, (module, inputs_of) in programs().items():
             try:
                 given = [inputs_of(call) for call in range(CALLS)]

@@ -53,6 +53,16 @@ def agree(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_allclose(own.astype(truth.dtype), truth, rtol=0, atol=near * float(largest))
 
 
+def played(file: Path, given: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of an archive as it is imported, without a fault."""
+    module = front.read(to_json(file.read_bytes(), file.name))
+    assert [d for d in tiny.check(module) if d.is_error] == []
+    weights = read_weights(module.model, file.parent)
+    inputs = [t.name for t in module.model.inputs if t.name not in weights]
+    found = play(module, weights | dict(zip(inputs, given, strict=True)))
+    return [found[t.name] for t in module.model.outputs]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_plays_what_torch_computed(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.pt2"
@@ -63,12 +73,7 @@ def test_plays_what_torch_computed(name: str, tmp_path: Path) -> None:
         assert {d.code for d in fault.value.diags} == {REFUSED[name]}
         return
     given, wanted = arrays_of(name)
-    module = front.read(to_json(file.read_bytes(), file.name))
-    assert [d for d in tiny.check(module) if d.is_error] == []
-    weights = read_weights(module.model, tmp_path)
-    inputs = [t.name for t in module.model.inputs if t.name not in weights]
-    found = play(module, weights | dict(zip(inputs, given, strict=True)))
-    results = [found[t.name] for t in module.model.outputs]
+    results = played(file, given)
     if name.startswith("lstm"):  # export keeps an axis of size 1 of the states that the module drops
         results[1:] = [f.reshape(w.shape) for f, w in zip(results[1:], wanted[1:])]
     agree(results, wanted)

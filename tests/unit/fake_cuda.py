@@ -134,6 +134,8 @@ class Machine:
     is_stuck: bool = False  # by a kernel without an end
     room: int = 1 << 40  # bytes that one piece of memory may have
     others: tuple[int, ...] = ()  # streams of other libraries
+    recorded: dict[int, int] = field(default_factory=dict)  # events, and the streams that they are recorded on
+    followed: list[tuple[int, int]] = field(default_factory=list)  # streams that wait, each with what it waits for
     capturing: set[int] = field(default_factory=set)  # of those, the ones that their library captures
 
     def note(self, *call: Any) -> None:
@@ -229,7 +231,7 @@ class Machine:
 
     def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
         asked = driver.LaunchConfig.from_address(config)
-        assert asked.stream in (77, *self.others) and asked.count <= 1 and extra is None
+        assert (asked.stream or 0) in (77, *self.others) and asked.count <= 1 and extra is None
         pointers = itertools.takewhile(
             bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
         )
@@ -285,7 +287,17 @@ class Machine:
         return 0
 
     def _cuEventCreate(self, out: Any, flags: int) -> int:
-        out._obj.value = 9
+        out._obj.value = next(self.count)
+        return 0
+
+    def _cuEventRecord(self, event: int, stream: int) -> int:
+        self.recorded[event] = stream
+        self.note("cuEventRecord")
+        return 0
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> int:
+        self.followed.append((stream, self.recorded[event]))
+        self.note("cuStreamWaitEvent")
         return 0
 
 

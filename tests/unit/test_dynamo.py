@@ -163,7 +163,7 @@ def layers() -> Graph:
 
 def test_a_graph_is_compiled_and_gives_what_numpy_gives() -> None:
     piece = Piece(layers(), frozenset(["w", "b"]), None)
-    assert (piece.inputs, piece.weights, piece.outputs) == (("x", "b"), ("w",), ("to", "split.0"))
+    assert (piece.inputs, piece.weights, piece.outputs) == (("x",), ("w", "b"), ("to", "split.0"))
     draw = np.random.default_rng(0)
     stored = draw.standard_normal((400, 6)).astype(np.float32)
     x, b = draw.standard_normal((5, 6)).astype(np.float32), draw.standard_normal(400).astype(np.float32)
@@ -214,6 +214,58 @@ def test_what_has_no_translation_is_named_with_its_reason() -> None:
     ]
     assert [d.code for d in found.fault().diags] == ["E0143"]
     assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")
+
+
+def test_plans_are_made_for_the_sizes_that_torch_traced_with() -> None:
+    g = layers()
+    s = g.graph.nodes[3].meta["val"]
+    s.node.hint = 7
+    stated = Piece(g, frozenset(["w", "b"]), None).model.shape_sets
+    assert [dict(one.sizes) for one in stated] == [{"s0": 7}]
+    s.node.hint = None  # a size that only the run knows
+    assert [one.name for one in Piece(layers(), frozenset(["w", "b"]), None).model.shape_sets] == ["default"]
+
+
+class SymBool:
+    """A truth about sizes."""
+
+
+def test_checks_of_sizes_need_no_program() -> None:
+    """As torch writes them where a size may be anything."""
+    s = SymInt("s0")
+    g = Graph()
+    x = g.input("x", Fake((s, 4)))
+    n = g.call("n", SIZE, (x, 0), s)
+    truth = g.call("ge", at_least, (n, 1), SymBool())
+    g.call("check", Op("_assert_scalar.default", "self assert_msg"), (truth, "n >= 1"), None)
+    g.output(g.call("relu", RELU, (x,), Fake((s, 4))))
+    found = supported_of(g, {})
+    assert (found.nodes, found.others) == ({"relu"}, [])
+    made = Piece(g, frozenset(), None)
+    assert (made.inputs, made.outputs) == (("x",), ("relu",))
+
+
+def at_least(a: Any, b: Any) -> Any:
+    """operator.ge."""
+    return a >= b
+
+
+def test_a_size_that_no_shape_can_have_leaves_its_nodes_to_torch() -> None:
+    g = Graph()
+    x = g.input("x", Fake((SymInt("s0"), 4)))
+    short = g.call("short", RELU, (x,), Fake((Odd("Min(512, s0)"), 4)))
+    both = g.call("both", ADD, (x, short), x.meta["val"])
+    g.output(g.call("all", RELU, (both,), x.meta["val"]))
+    found = supported_of(g, {})
+    reason = "one of its sizes is Min(512, s0)"
+    assert found.nodes == {"all"} and found.others == [("aten.relu.default", reason), ("aten.add.Tensor", reason)]
+
+
+class Odd(SymInt):
+    """A size whose text is a call."""
+
+    def __str__(self) -> str:
+        return str(self.node.expr)
 
 
 def test_a_form_that_no_translation_takes_names_its_node() -> None:

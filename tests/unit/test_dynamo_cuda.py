@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import types
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from tinyir.dynamo import on_cuda
 from tinyir.dynamo.piece import Piece
+from tinyir.runtime import driver, graph, queued
 
 from .fake_cuda import Machine, machine  # noqa: F401
 from .test_dynamo import Device, Fake, Graph, dtype, layers
@@ -71,6 +73,7 @@ def torch(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: F8
         return made.made[-1]
 
     made.empty, made.waits = empty, waits  # type: ignore[attr-defined]
+    made._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda _: STREAM)  # type: ignore[attr-defined]
     made.cuda = types.SimpleNamespace(  # type: ignore[attr-defined]
         current_stream=lambda _=0: stream,
         device_count=lambda: 1,
@@ -124,11 +127,36 @@ def test_memory_is_torchs_and_nothing_is_waited_for(machine: Machine, torch: Any
     assert torch.waits == [] and "synchronize" not in machine.names()
 
 
+def test_a_call_asks_each_weight_once_and_the_driver_twice(
+    machine: Machine,  # noqa: F811
+    torch: Any,
+    program: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call of a network with hundreds of weights takes the host no longer than it must: the driver is asked whether
+    the stream is captured, and is given the graph."""
+    given = arguments()
+    results = [program(*given) for _ in range(2)]
+    torch.empty = lambda shape, **_: next(t for t in results[0] if isinstance(t, Tensor) and t.shape == tuple(shape))
+    program(*given)
+    program(*given)
+    asked = Counter[int]()
+    data_ptr = Tensor.data_ptr
+    monkeypatch.setattr(Tensor, "data_ptr", lambda self: asked.update([id(self)]) or data_ptr(self))
+    called: list[str] = []
+    own = driver.call
+    for module in (driver, graph, queued):
+        monkeypatch.setattr(module, "call", lambda name, *rest: called.append(name) or own(name, *rest))
+    program(*given)
+    assert called == ["cuStreamIsCapturing", "cuGraphLaunch"]
+    assert [asked[id(weight)] for weight in given[1:3]] == [1, 1] and asked[id(given[0])] <= 2
+
+
 def test_sizes_have_programs_of_their_own_and_share_the_code(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
     kept = arguments()
     shapes = [program(Tensor((rows, 6)), *kept[1:3], rows)[0].shape[0] for rows in (7, 9, 7, 30, 9)]
     assert shapes == [7, 9, 7, 30, 9] and [*program._sized] == [(7,), (9,), (30,)]
-    codes = {id(found.program._code) for found in program._sized.values()}
+    codes = {id(found.queued._program._code) for found in program._sized.values()}
     assert len(codes) == 1
 
 

@@ -16,7 +16,7 @@ from tinyir.ir.model import Tensor
 from tinyir.ir.types import DTYPES, TensorType
 from tinyir.kit.diag import Refused
 from tinyir.runtime import external
-from tinyir.runtime.external import External, GpuArray, external_of, of_capsule
+from tinyir.runtime.external import External, GpuArray, external_of, lendable, of_capsule, on_host
 
 COL_MAJOR = (("layout", "col_major"),)
 
@@ -169,6 +169,54 @@ def test_bf16_goes_through_dlpack_alone() -> None:
     given = result(aligned((8,), ml_dtypes.bfloat16), "bf16")
     assert not hasattr(given, "__cuda_array_interface__")
     assert external_of("C", given).dtype.name == "bf16"
+
+
+class Bits(Claims):
+    """As PyTorch gives bf16 and fp8 of a GPU: as raw bits in one protocol, by name in the other."""
+
+    def __init__(self, array: np.ndarray, kind: str):
+        super().__init__(array, typestr=f"<V{array.itemsize}")
+        self.given = result(array, kind)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    def __dlpack__(self, **told: Any) -> Any:
+        return self.given.__dlpack__(**told)
+
+
+NARROW = {"bf16": ml_dtypes.bfloat16, "fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2}
+
+
+@pytest.mark.parametrize("kind", NARROW)
+def test_narrow_elements_go_both_ways(kind: str) -> None:
+    array = aligned((2, 3), NARROW[kind])
+    found = external_of("A", Bits(array, kind))
+    assert (found.address, found.dtype.name, found.shape) == (array.ctypes.data, kind, (2, 3))
+    array[...] = np.arange(6).reshape(2, 3)
+    given = lendable(array)
+    assert np.shares_memory(on_host("A", given), array)
+    for part in (given, given[1:], given.T):
+        taken = of_capsule("A", part.__dlpack__(max_version=(1, 0)), part)
+        assert (taken.address, taken.dtype.name, taken.shape) == (part.ctypes.data, kind, part.shape)
+        assert taken.strides == tuple(s // array.itemsize for s in part.strides)
+    with pytest.raises(BufferError):
+        given.__dlpack__(copy=True)
+    assert isinstance(np.from_dlpack(lendable(aligned((2, 3)))), np.ndarray)
+
+
+class Keeps:
+    """An array that its library gives to nobody."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise RuntimeError("it needs a gradient")
+
+
+def test_what_a_library_does_not_give_is_refused_in_its_words() -> None:
+    with pytest.raises(Refused, match="needs a gradient") as fault:
+        external_of("A", Keeps())
+    assert [d.code for d in fault.value.diags] == ["E1732"]
 
 
 def test_a_capsule_that_nobody_took_gives_its_memory_back() -> None:

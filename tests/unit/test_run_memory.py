@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.models import bert, gpt2, resnet50, vit
+from tests.models import bert, gpt2, llama, resnet50, vit, whisper
 from tinyir.api import lowered
 from tinyir.cmd.tiny_run import main
 from tinyir.ir import manifest
@@ -51,7 +51,7 @@ def test_sizes_that_are_not_known_are_asked_for(capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", [resnet50, bert, gpt2, vit])
+@pytest.mark.parametrize("network", [resnet50, bert, gpt2, llama, vit, whisper])
 def test_networks_take_at_most_a_fifth_more_than_what_lives_at_once(network: Any) -> None:
     found = memory_of(lowered(network(dtype="fp16").text, "cpu")[1], {})
     assert found.arena <= 1.2 * found.live, show(found)

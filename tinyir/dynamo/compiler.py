@@ -36,9 +36,12 @@ def _start_gpus(inputs: Sequence[Any]) -> None:
 
 def _decompositions(table: Any) -> dict[Any, Any]:
     """torch's decompositions, less those of ops that have a translation of their own."""
-    from ..front.pt2 import is_translated
+    from ..front.pt2 import is_check, is_translated
 
-    return {op: how for op, how in dict(table).items() if not is_translated(f"torch.ops.{op}")}
+    def is_own(op: Any) -> bool:
+        return is_translated(f"torch.ops.{op}") or is_check(f"torch.ops.{op}")
+
+    return {op: how for op, how in dict(table).items() if not is_own(op)}
 
 
 def _program_of(module: Any, inputs: Sequence[Any], jobs: int | None, whole: bool) -> Callable[..., Any]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..front.pt2 import is_translated
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass
-from .graph import is_size, is_tensor, name_of, scalar_word
+from .graph import extent_of, is_about_sizes, is_node, is_size, is_tensor, name_of, scalar_word
 
 _NEUTRAL = ("placeholder", "get_attr", "output")
 
@@ -36,14 +36,14 @@ def supported_of(module: Any, refused: Mapping[str, str]) -> Support:
         reason = refused.get(node.name) or _reason(node, nodes)
         if reason and name_of(node.target) != "getitem":  # what it takes a part of is told already
             others.append((name_of(node.target) if _is_python(node) else str(node.target), reason))
-        elif not reason and not _gives_sizes(node):
+        elif not reason and not _needs_no_program(node):
             nodes.add(node.name)
     return Support(frozenset(nodes), others)
 
 
 def _reason(node: Any, nodes: set[str]) -> str:
     """Why no program takes a node; empty for one that can be taken, or that gives a size."""
-    if _gives_sizes(node):
+    if _needs_no_program(node):
         return ""
     if node.op != "call_function":
         return Phrase("it is a {op}", op=node.op)
@@ -54,7 +54,29 @@ def _reason(node: Any, nodes: set[str]) -> str:
     for value in _values(node):
         if is_tensor(value) and not scalar_word(value.dtype):
             return Phrase("its dtype is {dtype}", dtype=str(value.dtype).removeprefix("torch."))
+    for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
+        for size in value.shape if is_tensor(value) else (value,) if is_size(value) else ():
+            if not _is_known(size):
+                return Phrase("one of its sizes is {size}", size=size)
     return ""
+
+
+def _operands(arguments: Any) -> Iterator[Any]:
+    """What the nodes give that are among the arguments of a call."""
+    if is_node(arguments):
+        yield from _values(arguments)
+    elif isinstance(arguments, (list, tuple)):
+        for one in arguments:
+            yield from _operands(one)
+
+
+def _is_known(size: Any) -> bool:
+    """Whether a shape of ours can have the size."""
+    try:
+        extent_of(size)
+    except ValueError:
+        return False
+    return True
 
 
 def _values(node: Any) -> list[Any]:
@@ -62,9 +84,8 @@ def _values(node: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _gives_sizes(node: Any) -> bool:
-    values = _values(node)
-    return bool(values) and all(v is not None and not is_tensor(v) and is_size(v) for v in values)
+def _needs_no_program(node: Any) -> bool:
+    return node.op == "call_function" and is_about_sizes(node)
 
 
 def _is_python(node: Any) -> bool:

@@ -3,8 +3,8 @@
     %mm : [num_users=1] = call_function[target=torch.ops.aten.mm.default](args = (%x, %w))
     ->  {"target": "torch.ops.aten.mm.default", "inputs": [{"name": "self", "arg": {"as_tensor": ...}}, ...], ...}
 
-    ->  {"target": "torch.ops.aten.mm.default", "inputs": [{"name": "self", "arg": {"as_tensor": ...}}, ...]}
-by what they are called. Sizes that are symbols keep SymPy's spelling.
+Sizes that are symbols keep SymPy's spelling, and are told where they are used: nodes that give them, or only check, are
+no part of it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..front.pt2 import SCALAR_NUMBERS
+from ..front.pt2 import SCALAR_NUMBERS, is_check
 from ..front.pt2.sizes import expression
 from ..ir.expr import Expr
 
@@ -67,9 +67,9 @@ class _Writer:
                     self.outputs.append({"user_output": {"arg": self._argument(node, found)}})
         elif node.op != "call_function":
             raise Unsayable(node.name, node.op)
-        elif name_of(node.target) in _TUPLES:
+        elif name_of(node.target) in _TUPLES and not is_about_sizes(node):
             self._part(node)
-        else:
+        elif not is_about_sizes(node):
             self._call(node)
 
     def _input(self, node: Any) -> None:
@@ -81,14 +81,6 @@ class _Writer:
                 self.inputs.append({"parameter": {"arg": arg["as_tensor"], "parameter_name": self.weights[node.name]}})
             else:
                 self.inputs.append({"user_input": {"arg": arg}})
-        elif value is not None:
-            self._size(node, value)
-
-    def _size(self, node: Any, value: Any) -> None:
-        """What a node gives is a number, or a size."""
-        if isinstance(value, (bool, float)) or not is_size(value):
-            raise Unsayable(node.name, type(value).__name__)
-        self.sizes[node.name] = size_of(value)
 
     def _part(self, node: Any) -> None:
         whole, number = node.args
@@ -109,10 +101,7 @@ class _Writer:
             elif found is None:
                 outputs.append({"as_none": []})
             else:
-                self._size(node, found)
-                outputs.append({"as_sym_int": {"as_name": name}})
-        if outputs and all("as_sym_int" in o for o in outputs):
-            return
+                raise Unsayable(node.name, type(found).__name__)
         self.nodes.append(
             {
                 "target": f"torch.ops.{node.target}",
@@ -128,11 +117,13 @@ class _Writer:
         if value is None:
             return {"as_none": []}
         if is_node(value):
-            if is_tensor(value.meta.get("val")):
+            given = value.meta.get("val")
+            if is_tensor(given):
                 return {"as_tensor": {"name": self.aliases.get(value.name, value.name)}}
-            if value.name in self.sizes:
+            if is_size(given) and not isinstance(given, bool):
+                self.sizes[value.name] = size_of(given)
                 return {"as_sym_int": {"as_name": value.name}}
-            raise Unsayable(node.name, value.name)
+            raise Unsayable(node.name, type(given).__name__)
         if isinstance(value, bool):
             return {"as_bool": value}
         if isinstance(value, int):
@@ -198,6 +189,16 @@ def is_size(value: Any) -> bool:
     return isinstance(value, int) or type(value).__name__ == "SymInt"
 
 
+def is_about_sizes(node: Any) -> bool:
+    """Whether a call gives sizes or says something of them, so that no program has to make it: what it gives is a
+    number, or nothing since it only checks."""
+    value = node.meta.get("val")
+    values = list(value) if isinstance(value, (list, tuple)) else [value]
+    kinds = ("SymInt", "SymBool", "SymFloat")
+    gives_numbers = all(isinstance(v, (int, float)) or type(v).__name__ in kinds for v in values)
+    return bool(values) and gives_numbers or is_check(f"torch.ops.{node.target}")
+
+
 def size_of(value: Any) -> dict[str, Any]:
     """An extent as the schema has it."""
     if isinstance(value, int):
@@ -245,6 +246,7 @@ def module_of(node: Any) -> str:
 __all__ = [
     "Unsayable",
     "extent_of",
+    "is_about_sizes",
     "is_node",
     "is_size",
     "is_tensor",

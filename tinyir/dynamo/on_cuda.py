@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
@@ -23,29 +23,46 @@ MOST_SIZES = 8  # sets of sizes that are kept
 
 
 class _Shared:
-    """One GPU for all programs of a process: what is queued on it is queued by one thread at a time."""
+    """One GPU for all programs of a process: what is queued on it is queued by one thread at a time. In a `with` block
+    a thread is alone on the device, whose context, which is torch's too, is that of the thread."""
 
     def __init__(self, ordinal: int):
+        import torch
+
         self.device = CudaDevice(ordinal)
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self._threads = threading.local()
         self._threads.is_ready = True  # the device is of this thread
+        self._is_one_of_several = torch.cuda.device_count() > 1
+        self._left: list[Any] = []  # the choices of a GPU to go back to, one a block
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """Alone on the device, whose context, which is torch's too, is that of this thread."""
-        with self.lock, self._chosen():
+    def __enter__(self) -> _Shared:
+        self._lock.acquire()
+        try:
+            if self._is_one_of_several:
+                self._choose()
             if not hasattr(self._threads, "is_ready"):
                 self.device.enter()
                 self._threads.is_ready = True
-            yield
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
 
-    def _chosen(self) -> Any:
-        """Where there are several GPUs, this one, as torch chooses it: the driver has one context at a time."""
+    def __exit__(self, *fault: Any) -> None:
+        try:
+            if self._is_one_of_several:
+                self._left.pop().__exit__(*fault)
+        finally:
+            self._lock.release()
+
+    def _choose(self) -> None:
+        """Make this GPU the current one, as torch does: the driver has one context at a time."""
         import torch
 
-        several = torch.cuda.device_count() > 1
-        return torch.cuda.device(self.device.ordinal) if several else contextlib.nullcontext()
+        chosen = torch.cuda.device(self.device.ordinal)
+        chosen.__enter__()
+        self._left.append(chosen)
 
 
 _SHARED: dict[int, _Shared] = {}
@@ -63,7 +80,6 @@ def shared(ordinal: int) -> _Shared:
 
 @dataclass(slots=True)
 class _Sized:
-    program: Program
     queued: Queued
     shapes: tuple[tuple[int, ...], ...]  # of the outputs
 
@@ -78,45 +94,45 @@ class OnCuda:
         self._index = piece.device.index or 0
         self._shared = shared(self._index)
         self._device = self._shared.device
-        with self._shared.entered():
+        with self._shared:
             self._device.jobs = piece.jobs
             self._code: Any = self._device.load(piece.text, shared_of(piece.module.launches))
         self._inputs = [self._names[n] for n in piece.inputs]
-        self._held_names = [n for n in piece.weights if n not in piece.constants]
-        self._held = [self._names[n] for n in self._held_names]
+        self._held = {n: self._names[n] for n in piece.weights if n not in piece.constants}
         constants = {n: piece.constants[n] for n in piece.weights if n in piece.constants}
         self._constants = {n: _in_rows(c.cuda(self._index)) for n, c in constants.items()}
         made = {r.name: r for r in piece.results if r.name}
         self._made = [made[n] for n in piece.outputs]
+        self._gives_made = [r.name for r in piece.results] == [*piece.outputs] and piece.is_list
         self._symbols = symbols_of(piece)
         self._sizes = sizes_from(piece.placeholders, self._symbols) if self._symbols else lambda _: ()
         self._sized: OrderedDict[tuple[int, ...], _Sized] = OrderedDict()
-        self._places: list[int] = []  # where the weights lay
-        self._versions: list[int] = []  # of those that something was computed of
-        self._packed: list[int] = []
+        self._weights_of = _picker([*self._held.values()])
+        self._places: list[int] = []  # of the weights, at the last call
+        self._packed_of = _picker([])  # the weights that something was computed of
+        self._versions: list[int] = []
         self._moved: list[Any] = []  # copies of weights that do not begin at a whole 16 bytes
 
     def __call__(self, *arguments: Any) -> Any:
         """One run. Raises Refused (E1719, E1730)."""
         import torch
 
-        with self._shared.entered():
+        with self._shared:
             sizes = self._sizes(arguments)
             self._watch(arguments)
             found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
             device = self._piece.device
             given = [taken(arguments[n], device) for n in self._inputs]
             made = [torch.empty(shape, dtype=r.dtype, device=device) for r, shape in zip(self._made, found.shapes)]
-            stream = torch.cuda.current_stream(self._index).cuda_stream
-            found.queued.run((*[t.data_ptr() for t in given], *[t.data_ptr() for t in made]), stream)
-        return self._answer(arguments, made, sizes)
+            found.queued.run(tuple([t.data_ptr() for t in (*given, *made)]), stream_of(self._index))
+        return made if self._gives_made else self._answer(arguments, made, sizes)
 
     def close(self) -> None:
         """Give memory and kernels back, once all runs are over."""
         code, self._code = self._code, None
         if code is None:
             return
-        with self._shared.entered():
+        with self._shared:
             self._device.wait_for_all()
             self._drop()
             self._device.unload(code)
@@ -141,12 +157,12 @@ class OnCuda:
 
     def _watch(self, arguments: Sequence[Any]) -> None:
         """Take note of weights that moved, or that were written to since something was computed of them."""
-        places = [arguments[n].data_ptr() for n in self._held]
+        places = [t.data_ptr() for t in self._weights_of(arguments)]
         if places != self._places:
             self._wait()
             self._drop()
             self._places = places
-        versions = [_version(arguments[n]) for n in self._packed]
+        versions = _versions(self._packed_of(arguments))
         if versions != self._versions:
             self._versions = versions
             self._wait()
@@ -159,17 +175,16 @@ class OnCuda:
         """Give all programs back; the next calls make them anew."""
         for found in self._sized.values():
             found.queued.release()
-            found.program.release()
         self._sized.clear()
         self._moved.clear()
 
     def _of_sizes(self, sizes: tuple[int, ...], arguments: Sequence[Any]) -> _Sized:
         piece = self._piece
         bound = dict(zip(self._symbols, sizes))
-        moved = [n for n in self._held if arguments[n].data_ptr() % ALIGNMENT]
+        moved = [n for n in self._held.values() if arguments[n].data_ptr() % ALIGNMENT]
         copies = {n: arguments[n].clone() for n in moved}
         self._moved += copies.values()
-        there = {name: copies.get(n, arguments[n]) for name, n in zip(self._held_names, self._held)} | self._constants
+        there = {name: copies.get(n, arguments[n]) for name, n in self._held.items()} | self._constants
         kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
         self._wait()  # what is computed once is computed now, of weights that torch may still be writing
         shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
@@ -179,22 +194,28 @@ class OnCuda:
             kept[r.name] = lent(r.name, math.prod(shape), r.dtype.itemsize)
         own = {s: bound[s] for s in piece.model.symbols()}
         program = Program(self._device, piece.text, piece.module, own, kept, self._code)
-        found = _Sized(program, Queued(self._device, program, piece.inputs, piece.outputs), shapes)
+        found = _Sized(Queued(self._device, program, piece.inputs, piece.outputs), shapes)
         packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
-        self._packed = list(dict.fromkeys([*packed, *moved]))
-        self._versions = [_version(arguments[n]) for n in self._packed]
+        self._packed_of = _picker(list(dict.fromkeys([*packed, *moved])))
+        self._versions = _versions(self._packed_of(arguments))
         self._sized[sizes] = found
         if len(self._sized) > MOST_SIZES:
             old = self._sized.popitem(last=False)[1]
             self._device.wait_for_all()
             old.queued.release()
-            old.program.release()
         return found
 
     def _wait(self) -> None:
         import torch
 
         torch.cuda.current_stream(self._index).synchronize()
+
+
+def stream_of(ordinal: int) -> int:
+    """The handle of torch's current stream on a GPU, asked as torch's own generated code asks: without an object."""
+    import torch
+
+    return torch._C._cuda_getCurrentRawStream(ordinal)
 
 
 def taken(tensor: Any, device: Any) -> Any:
@@ -205,9 +226,19 @@ def taken(tensor: Any, device: Any) -> Any:
     return moved.clone() if moved.data_ptr() % ALIGNMENT else moved
 
 
-def _version(tensor: Any) -> int:
-    """How often a tensor was written to; 0 of one that does not count that."""
-    return 0 if tensor.is_inference() else tensor._version
+def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The arguments at these places. A call asks each of a model's weights, so this is one call for all of them."""
+    if len(places) > 1:
+        return operator.itemgetter(*places)
+    return lambda arguments: tuple([arguments[n] for n in places])
+
+
+def _versions(tensors: Sequence[Any]) -> list[int]:
+    """How often tensors were written to; 0 for those of inference mode, which do not count that."""
+    try:
+        return [t._version for t in tensors]
+    except RuntimeError:
+        return [0 if t.is_inference() else t._version for t in tensors]
 
 
 def _in_rows(tensor: Any) -> Any:

@@ -3,7 +3,6 @@ what torch.compile or torch.export traces."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,9 +11,7 @@ from ..ir.model import Model
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..play.arrays import bind_symbols, sizes_of
-from ..runtime.device import Buffer
-from ..runtime.program import Program
-from ..runtime.queued import Queued, lent
+from ..runtime.queued import Queued
 
 TORCH_DTYPES = {
     "fp64": "float64",
@@ -108,25 +105,17 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
     """The program on tensors of the GPU, on torch's current stream."""
     import torch
 
-    from .on_cuda import taken
+    from ..runtime.external import external_of
+    from ..runtime.on_stream import Shapes, queued_for
+    from .on_cuda import stream_of, taken
 
     model, names = session.model, tuple(t.name for t in session.inputs)
-    outputs = tuple(t.name for t in model.outputs)
-    kept: dict[tuple[Any, ...], tuple[Queued, list[tuple[int, ...]]]] = {}
+    kept: dict[tuple[Any, ...], tuple[Queued, Shapes]] = {}
 
-    def made_for(form: tuple[Any, ...], tensors: Sequence[Any]) -> tuple[Queued, list[tuple[int, ...]]]:
-        from ..runtime.external import external_of
-
+    def made_for(form: tuple[Any, ...], tensors: Sequence[Any]) -> tuple[Queued, Shapes]:
         stands = {n: external_of(n, t.detach()).stand_in() for n, t in zip(names, tensors)}
-        sizes = session._sizes_of(stands, {})
         torch.cuda.current_stream().synchronize()
-        pool: dict[str, Buffer] = session._pool
-        owner = session.owner_of(sizes)
-        shapes = [sizes_of(t.type.shape, sizes) for t in model.outputs]
-        given = {n: lent(n, t.numel(), t.element_size()) for n, t in zip(names, tensors)}
-        given |= {t.name: lent(t.name, math.prod(s), t.type.dtype.bytes) for t, s in zip(model.outputs, shapes)}
-        program = Program(owner._device, owner.text, owner.module, sizes, {**pool, **given}, owner._code)
-        kept[form] = Queued(session._device, program, names, outputs), shapes
+        kept[form] = queued_for(session, session._sizes_of(stands, {}))
         return kept[form]
 
     def run(tensors: Sequence[Any]) -> list[Any]:
@@ -134,11 +123,10 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
         form = tuple((t.shape, t.dtype) for t in given)
         queued, shapes = kept.get(form) or made_for(form, given)
         results = [
-            torch.empty(shape, dtype=torch_dtype(t.type.dtype.name), device=given[0].device)
-            for t, shape in zip(model.outputs, shapes)
+            torch.empty(shapes[t.name], dtype=torch_dtype(t.type.dtype.name), device=given[0].device)
+            for t in model.outputs
         ]
-        stream = torch.cuda.current_stream().cuda_stream
-        queued.run((*(t.data_ptr() for t in given), *(t.data_ptr() for t in results)), stream)
+        queued.run(tuple([t.data_ptr() for t in (*given, *results)]), stream_of(given[0].device.index))
         return results
 
     return run

@@ -48,7 +48,7 @@ class Piece:
             for name in (*(n for n in weights if n in values), *self.constants)
             if is_tensor(values.get(name, self.constants.get(name)))
         }
-        held = {n: s for n, s in stored.items() if s is not None and (n in self.constants or _is_large(s))}
+        held = {n: s for n, s in stored.items() if s is not None}
         small = {n: _array(c) for n, c in self.constants.items() if c.numel() <= SMALL}
         try:
             schema = schema_of(module.graph, {n: n for n in held}, _ranges(values.values()))
@@ -59,7 +59,9 @@ class Piece:
         self.is_made = bool(schema["graph_module"]["signature"]["output_specs"])
         self.results = self._results(nodes[-1])
         if self.is_made:
-            text, self.inputs, self.outputs, self.weights = held_to_json(schema, held, small)
+            text, self.inputs, self.outputs, self.weights = held_to_json(
+                schema, held, small, _sizes_traced(values.values())
+            )
             where = "cuda" if self.device.type == "cuda" else "cpu"
             self.text, self.module = lowered(text, where)
         else:
@@ -125,14 +127,6 @@ def _stored(name: str, value: Any) -> Stored | None:
     return found if found.order() is not None else None
 
 
-def _is_large(stored: Stored) -> bool:
-    """Whether an archive's weight like it stays an input, not part of the text: its value may change later."""
-    count = 1
-    for size in stored.shape:
-        count *= size
-    return count > SMALL
-
-
 def _array(constant: Any) -> Any:
     from ..runtime.external import on_host
 
@@ -150,6 +144,17 @@ def _ranges(values: Any) -> dict[str, tuple[int, int]]:
                 bounds = node.shape_env.var_to_range.get(symbol)
                 low, high = (getattr(bounds, side, None) for side in ("lower", "upper"))
                 found[str(symbol)] = (_whole(low, 0), _whole(high, 2**31 - 1))
+    return found
+
+
+def _sizes_traced(values: Any) -> dict[str, int]:
+    """The sizes that torch traced with, of the symbols that a shape or a number is: what the next calls are like."""
+    found: dict[str, int] = {}
+    for value in values:
+        for size in value.shape if is_tensor(value) else (value,):
+            node = getattr(size, "node", None)
+            if isinstance(getattr(node, "hint", None), int) and str(node.expr).isidentifier():
+                found[str(node.expr)] = node.hint
     return found
 
 

@@ -20,7 +20,7 @@ from ..kit.diag import Refused, refuse
 from ..kit.phrase import Phrase
 from .compile import cubins_of
 from .device import Argument, Box, Buffer
-from .driver import DriverFault
+from .driver import DriverFault, call
 from .graph import Graph
 from .mapped import MappedModule
 
@@ -196,7 +196,8 @@ class CudaDevice:
         self.stream = driver.Stream()
         self._memory: dict[int, Any] = {}
         self._codes: list[CudaCode] = []
-        self._spare: list[tuple[int, Any]] = []  # (bytes, memory) that was lent and came back, the oldest first
+        # (bytes, stream, memory) that was lent and came back, the oldest first
+        self._spare: list[tuple[int, int | None, Any]] = []
         self._graphs: list[Graph] = []
         self._is_released = False  # what was lent may outlive that, and with it the context
 
@@ -269,23 +270,31 @@ class CudaDevice:
             with contextlib.suppress(self._driver.Error):  # after a fault the memory is lost
                 self.free(buffer)
 
-    def lend(self, name: str, count: int, item: int) -> tuple[Buffer, Lent]:
+    def lend(self, name: str, count: int, item: int, stream: int | None = None) -> tuple[Buffer, Lent]:
         """A buffer whose memory lives as long as the second object does, and then serves the next one of its size: what
-        is called in a loop finds the same addresses. What it holds is not defined. Raises Refused (E1717)."""
+        is called in a loop finds the same addresses. What it holds is not defined. It is used by what is queued on a
+        stream, or by runs that are waited for (None). Raises Refused (E1717)."""
         size = count * item
-        kept = next((n for n, (bytes_, _) in enumerate(self._spare) if bytes_ == size), None)
-        memory = (
-            self._memory.pop(self.allocate(name, count, item).address) if kept is None else self._spare.pop(kept)[1]
-        )
-        return Buffer(name, int(memory), count, item, 0), Lent(self, size, memory)
+        kept = next((n for n, spare in enumerate(self._spare) if spare[:2] == (size, stream)), None)
+        if kept is not None:
+            memory = self._spare.pop(kept)[2]
+        else:
+            memory = self._memory.pop(self.allocate(name, count, item).address)
+            if stream is not None:
+                self.wait_for_all()  # it is being filled, on no stream that the caller's waits for
+        return Buffer(name, int(memory), count, item, 0), Lent(self, size, memory, stream)
 
-    def take_back(self, size: int, memory: Any) -> None:
-        """Lent memory that nobody uses any more."""
+    def take_back(self, size: int, memory: Any, stream: int | None, is_elsewhere: bool) -> None:
+        """Lent memory that nobody uses any more, but for what is queued on its stream, or `is_elsewhere`: on another as
+        well. Then it is freed, for which the driver waits."""
         if self._is_released:
             return  # the memory's own end frees it
-        self._spare.append((size, memory))
+        if is_elsewhere:
+            memory.free()
+            return
+        self._spare.append((size, stream, memory))
         if len(self._spare) > MOST_SPARE:
-            self._spare.pop(0)[1].free()
+            self._spare.pop(0)[2].free()
 
     def download(self, buffer: Buffer, array: np.ndarray) -> None:
         """Copy the buffer into a contiguous array of its size."""
@@ -293,10 +302,14 @@ class CudaDevice:
             if array.nbytes:
                 self._driver.memcpy_dtoh(_bytes_of(array), buffer.address)
 
-    def copy_out(self, address: int, array: np.ndarray) -> None:
-        """Copy memory of this GPU into a contiguous array, whoever owns it."""
+    def copy_out(self, address: int, array: np.ndarray, stream: int | None = None, name: str = "") -> None:
+        """Copy memory of this GPU into a contiguous array, whoever owns it, once what `stream` does now is over: the
+        run of a program of this name. Raises Refused (E1730) where that fails."""
         self._context.push()
         try:
+            if stream is not None:
+                with self.refusing(name):
+                    call("cuStreamSynchronize", stream)
             with self._copying(Phrase("an array")):
                 if array.nbytes:
                     self._driver.memcpy_dtoh(_bytes_of(array), address)
@@ -371,16 +384,10 @@ class CudaDevice:
         self._graphs = [*(kept for kept in self._graphs if kept.is_kept), graph]
         return graph
 
-    @contextlib.contextmanager
-    def refusing(self, kernel: str) -> Iterator[None]:
-        """What the driver raises inside, as Refused (E1730) of this kernel, with whether the GPU can still be used.
-        Raises Refused (E1734) where an earlier fault has ended that."""
-        if self.ordinal in _LOST:
-            raise lost(self.ordinal)
-        try:
-            yield
-        except (self._driver.Error, DriverFault) as fault:
-            raise self._refusal(kernel, fault) from None
+    def refusing(self, kernel: str) -> _Refusing:
+        """A `with` block in which what the driver raises becomes Refused (E1730) of this kernel, with whether the GPU
+        can still be used. Raises Refused (E1734) where an earlier fault has ended that."""
+        return _Refusing(self, kernel)
 
     def _copying(self, buffer: str) -> contextlib.AbstractContextManager[None]:
         return self.refusing(Phrase("the copy of {buffer}", buffer=buffer))
@@ -400,7 +407,7 @@ class CudaDevice:
                 graph.release()
             for code in self._codes:
                 code.release()
-            for memory in (*self._memory.values(), *(memory for _, memory in self._spare)):
+            for memory in (*self._memory.values(), *(memory for *_, memory in self._spare)):
                 memory.free()
         except (self._driver.Error, DriverFault):
             pass  # after a fault the context is lost and so is its memory
@@ -438,14 +445,34 @@ def lost(ordinal: int) -> Refused:
     return refuse("E1734", kernel, kernel=kernel, ordinal=ordinal, reason=reason)
 
 
-class Lent:
-    """Memory of a device that someone outside uses; it goes back when this object ends."""
+class _Refusing:
+    """What `CudaDevice.refusing` gives. A class, since each call of a program enters one: a generator takes thrice the
+    time."""
 
-    def __init__(self, device: CudaDevice, size: int, memory: Any):
-        self._device, self._size, self._memory = device, size, memory
+    __slots__ = ("_device", "_kernel")
+
+    def __init__(self, device: CudaDevice, kernel: str):
+        self._device, self._kernel = device, kernel
+
+    def __enter__(self) -> None:
+        if self._device.ordinal in _LOST:
+            raise lost(self._device.ordinal)
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: Any) -> None:
+        if isinstance(fault, (self._device._driver.Error, DriverFault)):
+            raise self._device._refusal(self._kernel, fault) from None
+
+
+class Lent:
+    """Memory of a device that someone outside uses; it goes back when this object ends. `is_elsewhere`: what is queued
+    on other streams than its own may use it too."""
+
+    def __init__(self, device: CudaDevice, size: int, memory: Any, stream: int | None):
+        self._device, self._size, self._memory, self._stream = device, size, memory, stream
+        self.is_elsewhere = False
 
     def __del__(self) -> None:
-        self._device.take_back(self._size, self._memory)
+        self._device.take_back(self._size, self._memory, self._stream, self.is_elsewhere)
 
 
 def _bytes_of(array: np.ndarray) -> np.ndarray:

@@ -37,6 +37,7 @@ FUNCTIONS = {
     "cuCtxGetCurrent": (_P,),
 }  # cuda.h
 MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
 
 
@@ -87,6 +88,16 @@ def call(function: str, *arguments: Any) -> None:
         name = ctypes.c_char_p()
         library().cuGetErrorName(result, ctypes.byref(name))
         raise DriverFault(f"{function} gave {(name.value or str(result).encode()).decode()}")
+
+
+def follow(later: int, earlier: int) -> None:
+    """Let what is queued on a stream from now on wait for what is queued on another so far. Raises DriverFault."""
+    event = made_by("cuEventCreate", NO_TIMING)
+    try:
+        call("cuEventRecord", event, earlier)
+        call("cuStreamWaitEvent", later, event, 0)
+    finally:
+        call("cuEventDestroy_v2", event)  # at once, or when it is reached
 
 
 def made_by(function: str, *arguments: Any) -> int:

@@ -21,9 +21,12 @@ from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..play.arrays import in_memory, numpy_dtype
 from .abi import address_faults
+from .driver import follow
 
 CPU = 1  # kDLCPU
 CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
+NO_STREAM = -1  # what a reader of DLPack says that waits for nothing
+LEGACY = 1  # how both protocols call the default stream, whose handle is 0
 CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLDataTypeCode
 NARROW_CODES = {"bf16": 4, "fp8e4m3": 10, "fp8e5m2": 12}
 
@@ -51,13 +54,15 @@ Array = npt.ArrayLike | SupportsDLPack | SupportsCudaArrayInterface  # what a pr
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """An array on the GPU that someone else owns: `owner` keeps it alive. `strides` are in elements."""
+    """An array on the GPU that someone else owns: `owner` keeps it alive. `strides` are in elements. `stream` is the
+    handle of the one on which it is still being made, None where nobody has to wait."""
 
     address: int
     shape: tuple[int, ...]
     dtype: DType
     owner: Any
     strides: tuple[int, ...]
+    stream: int | None = None
 
     def faults(self, tensor: Tensor) -> list[Diag]:
         """Why its memory is not the tensor's: another order of elements (E1732), an address that the tensor's alignment
@@ -78,19 +83,21 @@ class External:
         return np.broadcast_to(np.empty((), numpy_dtype(self.dtype)), self.shape)
 
 
-def external_of(name: str, array: Any) -> External | None:
-    """What the object is on the GPU, or None when it is not there. Raises Refused (E1732) for one that cannot be taken
-    as it is."""
+def external_of(name: str, array: Any, stream: int | None = None) -> External | None:
+    """What the object is on the GPU, or None when it is not there. `stream` is the handle of the stream that will read
+    it, which DLPack's producers let wait for what makes the array; without one the caller waits for all that the GPU
+    does. Raises Refused (E1732) for one that cannot be taken as it is."""
     if isinstance(array, np.ndarray):
         return None
-    interface = getattr(array, "__cuda_array_interface__", None)
-    if interface is not None:
-        found = _of_interface(name, interface, array)
-    elif hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] in CUDA_DEVICES:
-        found = of_capsule(name, array.__dlpack__(), array)
-    else:
-        return None
-    return found
+    try:
+        is_lent = hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] in CUDA_DEVICES
+        interface = None if is_lent and stream is not None else getattr(array, "__cuda_array_interface__", None)
+        if is_lent and (interface is None or "V" in interface["typestr"]):  # bits, for which DLPack has a name
+            told = {} if stream is None else {"stream": stream or LEGACY}
+            return of_capsule(name, array.__dlpack__(**told), array)
+    except (BufferError, RuntimeError, TypeError, ValueError) as fault:
+        raise refuse("E1732", name, tensor=name, reason=str(fault)) from None
+    return None if interface is None else _of_interface(name, interface, array)
 
 
 def on_host(name: str, array: Any) -> np.ndarray:
@@ -117,7 +124,12 @@ def on_host(name: str, array: Any) -> np.ndarray:
 def _element_of(typestr: str) -> tuple[int, DType | None]:
     """Bytes of an element, and its dtype; None for one that is none of ours."""
     kind = np.dtype(typestr)
-    return kind.itemsize, next((d for d in DTYPES.values() if d.numpy == kind.name and kind.isnative), None)
+    return kind.itemsize, _dtype_named(kind.name) if kind.isnative else None
+
+
+def _dtype_named(name: str) -> DType | None:
+    """The dtype that NumPy, or ml_dtypes, calls so."""
+    return next((d for d in DTYPES.values() if d.numpy == name), None)
 
 
 def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
@@ -131,7 +143,7 @@ def _of_interface(name: str, interface: dict[str, Any], owner: Any) -> External:
     if strides is not None and any(s % size for s in strides):
         raise refuse("E1732", name, tensor=name, reason=Phrase("its strides are not whole elements"))
     stated = row_strides(shape) if strides is None else tuple(s // size for s in strides)
-    return External(interface["data"][0], shape, dtype, owner, stated)
+    return External(interface["data"][0], shape, dtype, owner, stated, interface.get("stream"))
 
 
 class _Tensor(ctypes.Structure):
@@ -230,17 +242,72 @@ def _drop(capsule: int) -> None:
         _LENT.pop(_pointer_at(capsule, _UNUSED), None)
 
 
+def _lend(
+    address: int, device: tuple[int, int], dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...], owner: Any
+) -> Any:
+    """A capsule around memory that `owner` keeps; `strides` are in elements."""
+    rank = max(len(shape), 1)
+    sizes, steps = (ctypes.c_int64 * rank)(*shape), (ctypes.c_int64 * rank)(*strides)
+    managed = _Managed()
+    managed.tensor = _Tensor(address, *device, len(shape), _code_of(dtype), dtype.bits, 1, sizes, steps, 0)
+    managed.deleter = ctypes.cast(_end, ctypes.c_void_p)
+    _LENT[ctypes.addressof(managed)] = (managed, sizes, steps, owner)
+    return _capsule_of(ctypes.addressof(managed), _UNUSED, _drop)
+
+
+def _must_share(copy: bool | None, asked: tuple[Any, int] | None, own: tuple[int, int]) -> None:
+    """Raise BufferError where a reader asks for a copy, or for memory of another device."""
+    if copy or asked not in (None, own):
+        raise BufferError(Phrase("a result gives its own memory, on the device that it is on"))
+
+
+class NarrowArray(np.ndarray):
+    """A NumPy array of bf16 or fp8, which also gives itself by DLPack: NumPy's own knows none of them."""
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule, of DLPack's form before 1.0 whatever `max_version` is. Raises BufferError where a copy or another
+        device is asked for."""
+        kind = _dtype_named(self.dtype.name)
+        if kind is None or kind.name not in NARROW_CODES:
+            return super().__dlpack__()
+        _must_share(copy, dl_device, (CPU, 0))
+        strides = tuple(s // self.itemsize for s in self.strides)
+        return _lend(self.ctypes.data, (CPU, 0), kind, self.shape, strides, self)
+
+
+def lendable(array: Any) -> Any:
+    """A result as other libraries can take it by DLPack: bf16 and fp8 of the host as `NarrowArray`."""
+    is_narrow = isinstance(array, np.ndarray) and array.dtype.isbuiltin != 1
+    return array.view(NarrowArray) if is_narrow else array
+
+
 class GpuArray:
     """A result on the GPU. Other libraries see it through `__cuda_array_interface__` or `__dlpack__`, and share its
-    memory; `numpy()` copies."""
+    memory; `numpy()` copies. `stream` is the handle of the one on which it is being made, None once that is over; both
+    protocols tell it, so readers wait on their own streams and the host does not."""
 
     def __init__(
-        self, address: int, tensor: Tensor, shape: tuple[int, ...], memory: Any, download: Any, ordinal: int = 0
+        self,
+        address: int,
+        tensor: Tensor,
+        shape: tuple[int, ...],
+        memory: Any,
+        download: Any,
+        ordinal: int = 0,
+        stream: int | None = None,
     ):
         self.shape = shape
         self.dtype = tensor.type.dtype
+        self.stream = stream
+        self.address = address
         self._tensor = tensor
-        self._address = address
         self._memory = memory
         self._download = download
         self._ordinal = ordinal
@@ -253,44 +320,49 @@ class GpuArray:
         return {
             "shape": self.shape,
             "typestr": numpy_dtype(self.dtype).str,
-            "data": (self._address, False),
+            "data": (self.address, False),
             "version": 3,
             "strides": tuple(s * self.dtype.bytes for s in strides) if is_exchanged(self._tensor) else None,
+            "stream": None if self.stream is None else self._shared_on_other_streams() or LEGACY,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA_DEVICES[0], self._ordinal
 
-    def __dlpack__(self, stream: Any = None, **_: Any) -> Any:
-        """A capsule; the work that made the array is over, so no stream has to wait."""
-        rank = len(self.shape)
-        sizes = (ctypes.c_int64 * max(rank, 1))(*self.shape)
-        strides = (ctypes.c_int64 * max(rank, 1))(*strides_of(self._tensor, self.shape))
-        managed = _Managed()
-        managed.tensor = _Tensor(
-            self._address,
-            CUDA_DEVICES[0],
-            self._ordinal,
-            rank,
-            _code_of(self.dtype),
-            self.dtype.bits,
-            1,
-            sizes,
-            strides,
-            0,
-        )
-        managed.deleter = ctypes.cast(_end, ctypes.c_void_p)
-        _LENT[ctypes.addressof(managed)] = (managed, sizes, strides, self)
-        return _capsule_of(ctypes.addressof(managed), _UNUSED, _drop)
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule, of DLPack's form before 1.0 whatever `max_version` is. `stream` is the reader's (None: the legacy
+        default one, -1: it waits for nothing); it waits where the array is still being made. Raises BufferError where
+        a copy or another device is asked for."""
+        own = CUDA_DEVICES[0], self._ordinal
+        _must_share(copy, dl_device, own)
+        reader = LEGACY if stream is None else stream
+        if self.stream is not None and reader != (self.stream or LEGACY):
+            made_on = self._shared_on_other_streams()
+            if reader != NO_STREAM:
+                follow(reader, made_on)
+        return _lend(self.address, own, self.dtype, self.shape, strides_of(self._tensor, self.shape), self)
 
     def numpy(self) -> np.ndarray:
-        """A copy on the host."""
+        """A copy on the host, once the array is made."""
         room = np.empty(memory_order(self._tensor, self.shape), numpy_dtype(self.dtype))
-        self._download(self._address, room)
+        self._download(self.address, room)
         return in_memory(self._tensor, room)
 
+    def _shared_on_other_streams(self) -> int:
+        """The stream on which it is being made; from here on readers on others may use the memory."""
+        assert self.stream is not None
+        self._memory.is_elsewhere = True
+        return self.stream
+
     def __repr__(self) -> str:
-        return f"GpuArray({self.dtype}{list(self.shape)} at {self._address:#x})"
+        return f"GpuArray({self.dtype}{list(self.shape)} at {self.address:#x})"
 
 
 Result = npt.NDArray[Any] | GpuArray  # what a program gives

@@ -14,11 +14,10 @@ from typing import Any
 from ..kit.records import dataclass
 from .cuda import CudaDevice
 from .device import Buffer
-from .driver import call, made_by
+from .driver import call, follow
 from .program import Program
 
 MOST_SETS = 8  # of addresses
-_NO_TIMING = 2  # CU_EVENT_DISABLE_TIMING
 
 
 @dataclass(slots=True)
@@ -39,17 +38,16 @@ class Queued:
         self._sets: dict[tuple[int, ...], _Set] = {}
         self._own: _Set | None = None
         self._rooms: list[Buffer] = []  # where inputs are copied to and outputs from, once that is needed
-        self._event = made_by("cuEventCreate", _NO_TIMING)
+        self._status = ctypes.c_int()  # of a stream's capture
+        self._status_at = ctypes.byref(self._status)
         self._last: int | None = None
         self._program.make_once()
 
     def run(self, addresses: tuple[int, ...], stream: int) -> None:
         """Queue one run. Raises Refused (E1730)."""
         with self._device.refusing(self._program.model.name):
-            if self._last is not None and self._last != stream and not _is_capturing(stream):
-                call("cuEventRecord", self._event, self._last)
-                call("cuStreamWaitEvent", stream, self._event, 0)
-            self._last = stream
+            if self._last != stream:
+                self._follow(stream)
             found = self._sets.get(addresses)
             if found is None and len(self._sets) < MOST_SETS:
                 found = self._sets[addresses] = _Set(self._bound(addresses))
@@ -64,7 +62,7 @@ class Queued:
         self._program.make_once()
 
     def release(self) -> None:
-        """Give graphs and event back."""
+        """Give the graphs and the program back, once all runs are over."""
         for found in (*self._sets.values(), *([self._own] if self._own else [])):
             if found.graph is not None:
                 found.graph.release()
@@ -73,9 +71,13 @@ class Queued:
         for buffer in self._rooms:
             self._device.free(buffer)
         self._rooms.clear()
-        event, self._event = self._event, 0
-        if event:
-            call("cuEventDestroy_v2", event)
+        self._program.release()
+
+    def _follow(self, stream: int) -> None:
+        """Let a run on another stream wait for the one before."""
+        if self._last is not None and not self._is_capturing(stream):
+            follow(stream, self._last)
+        self._last = stream
 
     def _bound(self, addresses: Sequence[int]) -> tuple[Any, ...]:
         buffers = self._program.buffers
@@ -91,7 +93,7 @@ class Queued:
             self._device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, stream)
 
     def _replay(self, found: _Set, stream: int) -> None:
-        if _is_capturing(stream) or len(found.launches) < 2:
+        if len(found.launches) < 2 or self._is_capturing(stream):
             self._queue(found, stream)
             return
         if found.graph is None:
@@ -103,6 +105,7 @@ class Queued:
         if self._own is None:
             stated = [self._program.buffers[name] for name in self._names]
             self._rooms = [self._device.allocate(b.name, b.count, b.item) for b in stated]
+            self._device.wait_for_all()  # they are being filled, on no stream that this one waits for
             self._own = _Set(self._bound([b.address for b in self._rooms]))
         pairs = list(zip(self._rooms, addresses))
         for buffer, address in pairs[: self._inputs]:
@@ -110,6 +113,10 @@ class Queued:
         self._replay(self._own, stream)
         for buffer, address in pairs[self._inputs :]:
             _copy(address, buffer.address, buffer.bytes, stream)
+
+    def _is_capturing(self, stream: int) -> bool:
+        call("cuStreamIsCapturing", stream, self._status_at)
+        return self._status.value != 0
 
 
 def lent(name: str, count: int, item: int) -> Buffer:
@@ -120,12 +127,6 @@ def lent(name: str, count: int, item: int) -> Buffer:
 def _copy(to: int, source: int, size: int, stream: int) -> None:
     if size and to != source:
         call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
-
-
-def _is_capturing(stream: int) -> bool:
-    found = ctypes.c_int()
-    call("cuStreamIsCapturing", stream, ctypes.byref(found))
-    return found.value != 0
 
 
 __all__ = ["MOST_SETS", "Queued", "lent"]

@@ -8,8 +8,9 @@ stay there too.
 from __future__ import annotations
 
 import math
+import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir import manifest
@@ -70,6 +71,7 @@ class Session:
         self._device: Device | None = None
         self._code: Any = None
         self._is_tried = False
+        self.on_streams: Any = None  # the runs on streams of others, once there are any
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
@@ -79,7 +81,7 @@ class Session:
         self._owners: dict[tuple[int, ...], Session] = {}
         if self.where != "cpu":
             self._open(seed, jobs, cubins or {} if arch else {}, arch)
-        self.states = States(self.model, self._device) if of is None else of.states
+        self.states = States(self.model, self._device, _waiting(weakref.ref(self))) if of is None else of.states
         try:
             for name, array in self._first.items() if of is None else ():
                 self.states[name] = array
@@ -92,12 +94,8 @@ class Session:
         one that is not goes on from what the last call left, and its new value is in `states` alone. One that is on
         the GPU is written there, and nothing is kept. Raises Refused: E1701 to E1707 (the arrays), E1732 and E1733 (one
         on the GPU that cannot be taken), E17xx (the run)."""
-        known = ", ".join(t.name for t in (*self.inputs, *self.states.types.values())) or Phrase(
-            "none: all are weights"
-        )
-        again = [Diag("E1704", name, {"tensor": name, "known": known}) for name in arrays if name in self.weights]
-        if again:
-            raise Refused(again)
+        self.wait()
+        self.refuse_weights(arrays)
         outside = {name: found for name, array in arrays.items() if (found := external_of(name, array)) is not None}
         if outside and self.where != "cuda":
             name = next(iter(outside))
@@ -120,6 +118,19 @@ class Session:
             return program.outputs(self._told(arrays), self.states.buffers())
         return self._run_there(program, arrays, outside)
 
+    def wait(self) -> None:
+        """Until the runs on streams of others are over, which share states with what comes next."""
+        if self.on_streams is not None:
+            self.on_streams.wait()
+
+    def refuse_weights(self, arrays: Mapping[str, Any]) -> None:
+        """Raise Refused (E1704) where a call gives weights."""
+        again = [name for name in arrays if name in self.weights]
+        if again:
+            known = ", ".join(t.name for t in (*self.inputs, *self.states.types.values()))
+            told = known or Phrase("none: all are weights")
+            raise Refused([Diag("E1704", name, {"tensor": name, "known": told}) for name in again])
+
     def _told(self, arrays: Mapping[str, Any]) -> list[Tensor]:
         """The outputs that a call with these arrays gives: all but the new values of states that it does not give."""
         kept = {output for state, output in self._renewed.items() if state not in arrays}
@@ -135,6 +146,8 @@ class Session:
 
     def close(self) -> None:
         """Give the device's memory back. Arrays that were given out keep theirs."""
+        if self.on_streams is not None:
+            self.on_streams.close()
         for other in self.others:
             other.close()
         self.others.clear()
@@ -277,3 +290,14 @@ class Session:
         self._is_tried = True
         here = [t for t in self._told(arrays) if t.name not in results]
         return {**results, **program.outputs(here, given)} if here else results
+
+
+def _waiting(owner: weakref.ref[Session]) -> Callable[[], None]:
+    """A session's `wait`, for what the session itself holds."""
+
+    def wait() -> None:
+        session = owner()
+        if session is not None:
+            session.wait()
+
+    return wait

@@ -5,7 +5,7 @@ On a device each has one buffer, in which runs write; in playback it is an array
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ def kept_states(model: Model) -> dict[str, str]:
 
 class States(Mapping[str, np.ndarray]):
     """The values of states by name: `states[name]` copies one out, `states[name] = array` sets it. One that has no
-    value yet is not among them. `device` is None in playback."""
+    value yet is not among them. `device` is None in playback. `wait` returns once no run changes them any more."""
 
-    def __init__(self, model: Model, device: Device | None):
+    def __init__(self, model: Model, device: Device | None, wait: Callable[[], None] = lambda: None):
+        self._wait = wait
         names = kept_states(model)
         self.types: dict[str, Tensor] = {t.name: t for t in model.inputs if t.name in names}
         self._device = device
@@ -37,6 +38,7 @@ class States(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         if self._device is None or name not in self._buffers:
             return self._arrays[name].copy()
+        self._wait()
         buffer, form = self._buffers[name]
         tensor = self.types[name]
         room = np.empty(in_memory(tensor, form).shape, form.dtype)
@@ -49,6 +51,7 @@ class States(Mapping[str, np.ndarray]):
         own = Model("", (tensor,), ())
         found = native(on_host(name, array))
         check_arrays(own, {name: found})
+        self._wait()
         self.keep(name, found)
 
     def __iter__(self) -> Iterator[str]:

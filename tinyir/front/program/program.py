@@ -50,6 +50,7 @@ class Program:
         self.made: dict[str, Term] = {}  # what each op of this program gives, by name
         self.taken = set(taken)
         self.updates: dict[str, str] = {}  # outputs that are what an input becomes
+        self.symbols: dict[str, None] = {}  # of the sizes of inputs
 
     def fresh(self, name: str) -> str:
         """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""
@@ -69,6 +70,7 @@ class Program:
         """A tensor that comes from outside, or from a file that `attrs` names."""
         self.tensors[name] = {"dtype": dtype.name, "shape": [_size(d) for d in shape], **attrs}
         ref = self.builder.input(Input(name, TensorType(dtype, tuple(shape))))
+        self.symbols.update((symbol, None) for size in shape for symbol in size.names())
         return Term(dtype, tuple(shape), name=name, ref=ref, form=form)
 
     def put(self, term: Term, name: str = "") -> Term:

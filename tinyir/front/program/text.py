@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...kit.quote import json_line
 from .program import Program
 
 
-def show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> str:
-    """The front-end JSON of a program, with what its outputs need: a tensor and an op per line."""
+def show(
+    name: str,
+    program: Program,
+    inputs: list[str],
+    outputs: list[str],
+    sets: Mapping[str, Mapping[str, int]] | None = None,
+) -> str:
+    """The front-end JSON of a program, with what its outputs need: a tensor and an op per line; `sets` are its shape
+    sets."""
     needed = set(outputs)
     kept = []
     for entry in reversed(program.ops):
@@ -27,6 +35,7 @@ def show(name: str, program: Program, inputs: list[str], outputs: list[str]) -> 
     ranges = {r.symbol: [r.low, r.high] for r in program.builder.limits.ranges()}
     parts = [f'  "name": {json_line(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
     parts += [f'  "symbols": {json_line(ranges)}'] if ranges else []
+    parts += [f'  "shape_sets": {json_line(sets)}'] if sets else []
     parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 

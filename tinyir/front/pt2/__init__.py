@@ -27,13 +27,19 @@ def to_json(raw: bytes, file: str = "", shapes: Words | None = None) -> str:
 
 
 def is_translated(target: str) -> bool:
-    """Whether an op has a translation, or needs none since it only checks: `torch.ops.aten.mm.default`."""
+    """Whether an op has a translation: `torch.ops.aten.mm.default`."""
     from . import ops  # noqa: F401
-    from .nodes import functional, only_checks, word_of
+    from .nodes import functional, word_of
     from .table import ATEN_OPS
 
-    word = functional(word_of(target))
-    return word in ATEN_OPS or only_checks(word)
+    return functional(word_of(target)) in ATEN_OPS
 
 
-__all__ = ["SCALAR_NUMBERS", "Stored", "held_to_json", "is_translated", "to_json"]
+def is_check(target: str) -> bool:
+    """Whether an op only checks, and gives nothing, so that it needs no translation."""
+    from .nodes import functional, only_checks, word_of
+
+    return only_checks(functional(word_of(target)))
+
+
+__all__ = ["SCALAR_NUMBERS", "Stored", "held_to_json", "is_check", "is_translated", "to_json"]

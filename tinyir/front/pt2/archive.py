@@ -20,6 +20,7 @@ MODEL = "models/model.json"
 SCHEMA = 8  # the major version of the schema that is read
 MOST_JSON = 1 << 29  # bytes of a JSON member
 LOCAL_HEADER = 30  # bytes of a member's header before its name
+SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a weight that is written into the text itself
 CONFIGS = ("data/weights/model_weights_config.json", "data/constants/model_constants_config.json")
 
 # ScalarType of the schema by number.
@@ -79,6 +80,11 @@ class Stored:
                 return None
             step *= self.shape[axis]
         return axes
+
+
+def is_small(tensor: Stored) -> bool:
+    """Whether a constant takes as little room in a text as a word about it."""
+    return math.prod(tensor.shape) <= (SMALL_FLOATS if tensor.dtype.is_float else SMALL_INTEGERS)
 
 
 class Archive:
@@ -170,6 +176,10 @@ class Archive:
         if not isinstance(found, dict):
             raise unreadable(Phrase("{member} is not a JSON object", member=member))
         return found
+
+    def is_written(self, tensor: Stored) -> bool:
+        """Whether a weight is written into the text itself: a small one."""
+        return is_small(tensor)
 
     def place(self, tensor: Stored) -> dict[str, Any]:
         """The attributes file, offset, bytes and sha256 of a tensor; nothing for one whose elements are to be read.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..program.text import show
-from .archive import Stored, following
+from .archive import Stored, following, is_small
 from .model import program_of
 
 
@@ -19,6 +19,10 @@ class Held:
     def __init__(self, model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]):
         self.model, self.tensors, self._arrays = model, dict(tensors), arrays
         self.root, self.placed = "main/", list[str]()
+
+    def is_written(self, tensor: Stored) -> bool:
+        """Whether a weight is written into the text itself: a small one whose values stay as they are."""
+        return tensor.name in self._arrays and is_small(tensor)
 
     def place(self, tensor: Stored) -> dict[str, Any]:
         """The attributes of a weight that is an input of the program; none for one whose elements are in the text."""
@@ -33,16 +37,19 @@ class Held:
 
 
 def held_to_json(
-    model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray]
+    model: dict[str, Any], tensors: Mapping[str, Stored], arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]
 ) -> tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The front-end JSON of a program, the names of its inputs and outputs, and of the weights among its inputs. Raises
-    Refused with every fault found (E0143 to E0146 and what lowering finds)."""
+    """The front-end JSON of a program, the names of its inputs and outputs, and of the weights among its inputs. Plans
+    are for these `sizes` of symbols, where all of the program's are among them. Raises Refused with every fault found
+    (E0143 to E0146 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     held = Held(model, tensors, arrays)
     name, program, inputs, outputs = program_of(held, {}, {})  # pyright: ignore[reportArgumentType]
     with following(name):
-        text = show(name, program, [*inputs, *held.placed], outputs)
+        is_known = program.symbols and sizes.keys() >= program.symbols.keys()
+        sets = {"traced": {symbol: sizes[symbol] for symbol in program.symbols}} if is_known else {}
+        text = show(name, program, [*inputs, *held.placed], outputs, sets)
     return text, tuple(inputs), tuple(outputs), tuple(held.placed)
 
 

@@ -30,7 +30,6 @@ Words = Mapping[str, Sequence[str]]
 FAULTY = object()
 STATE = {"role": "state", "mutability": "mutable"}
 MAX_NODES = 50_000
-SMALL_FLOATS, SMALL_INTEGERS = 4, 1024  # elements of a weight that is written into the text itself
 # What these give may share the memory of their operand.
 VIEWS = frozenset(
     """view.default reshape.default _unsafe_view.default flatten.using_ints unflatten.int squeeze.default squeeze.dim
@@ -257,13 +256,10 @@ class _Graph:
             tensor.member,
             tensor.is_pickled,
         )
-        count = 1
-        for size in tensor.shape:
-            count *= size
         term = Term(stored.dtype, tuple(map(Expr.of, stored.shape)), tensor=stored)
         if name in self.changed:
             self._kept(name, term)
-        elif count <= (SMALL_FLOATS if tensor.dtype.is_float else SMALL_INTEGERS):
+        elif self.archive.is_written(tensor):
             term = known(self.archive.array(stored), stored.dtype)
             term.label = bare(tensor.name)
         if order != sorted(order):
