@@ -134,10 +134,10 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        known = {**v.names, **dict.fromkeys((n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))), s)}
+        own = dict.fromkeys(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ())))
         for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
-            if name not in known:
-                yield _unknown(kernel, s, name, known)
+            if name not in v.names and name not in own:
+                yield _unknown(kernel, s, name, {**v.names, **own})
         for node in reads_in(s):
             if isinstance(node, Ref) and node.name not in v.values:
                 yield _unknown(kernel, s, f"%{node.name}", {f"%{n}" for n in v.values})

@@ -23,6 +23,8 @@ lanes w e0 e1 e2 e3 e4
 """.split()
 )
 
+_NEVER = frozenset((*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED)))
+
 
 def comment(words: str) -> str:
     """A comment that ends with its line, whatever the words are: no character breaks the line, and no backslash at its
@@ -46,7 +48,7 @@ class Names:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._given: dict[tuple[str, str], str] = {}
-        self._free = FreeNames((*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED), *taken), _again)
+        self._free = FreeNames((*_NEVER, *taken), _again)
 
     def of(self, kind: str, name: str) -> str:
         """The identifier."""

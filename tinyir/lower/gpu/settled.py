@@ -31,17 +31,16 @@ def with_settled(kernel: Kernel, model: Model) -> Kernel:
 
 
 def _settled(v: Visit) -> Statement | None:
-    """What a statement is; None of a loop that never runs."""
-    s = v.statement
-    if v.facts.is_at_least(ZERO, ONE):
-        return s  # no thread ever comes here, of which all may be proven
+    """What a statement is; None of a loop that never runs. Where no thread ever comes all may be proven, so that it
+    stays as it is; that is asked last, since it takes all facts."""
+    s, found = v.statement, v.statement
     if isinstance(s, nodes.For):
-        return None if v.facts.is_at_least(s.low, s.high) else s
-    if not _has_extreme(s, v):
-        return s
-    facts = v.facts.with_let(s.name, s.value) if isinstance(s, nodes.Let) else v.facts.with_extreme(s)
-    known = facts.ranges[s.name]
-    return nodes.Let(s.name, Expr.of(known.low)) if known.low is not None and known.low == known.high else s
+        found = None if v.facts.is_at_least(s.low, s.high) else s
+    elif _has_extreme(s, v):
+        facts = v.facts.with_let(s.name, s.value) if isinstance(s, nodes.Let) else v.facts.with_extreme(s)
+        known = facts.ranges[s.name]
+        found = nodes.Let(s.name, Expr.of(known.low)) if known.low is not None and known.low == known.high else s
+    return s if found is not s and v.facts.is_at_least(ZERO, ONE) else found
 
 
 def _has_extreme(s: Statement | None, v: Visit) -> bool:
