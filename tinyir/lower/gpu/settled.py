@@ -22,11 +22,11 @@ from ...kit.records import replace
 def with_settled(kernel: Kernel, model: Model) -> Kernel:
     """The kernel without each loop that no thread ever enters, and with the number itself for each extreme of one value
     and what is made of it. A statement may be part of several blocks: it changes where it would in all of them."""
-    found: dict[int, set[Statement | None]] = {}
+    found: dict[int, list[Statement | None]] = {}
     for v in visits(kernel, model):
         if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES)):
-            found.setdefault(id(v.statement), set()).add(_settled(v))
-    others = {at: next(iter(all_)) for at, all_ in found.items() if len(all_) == 1}
+            found.setdefault(id(v.statement), []).append(_settled(v))
+    others = {at: every[0] for at, every in found.items() if all(one == every[0] for one in every)}
     return replace(kernel, body=_changed(kernel.body, others))
 
 
