@@ -59,6 +59,7 @@ LIMITS = (  # of the points of each store to a tensor, and its elements, in a li
     (1 << 18, 30_000),  # some hundredths of a second, a second at most
     (None, 60_000),  # where the elements are too many for a list; a step takes the longer the more there were
 )
+MOST_DIGITS = 6  # dims of which any may be digits of one number
 TWICE, BOTH = Phrase("has an element that this writes twice"), Phrase("has an element that two stores write")
 
 
@@ -250,7 +251,8 @@ def _in_numbers(
     if not is_whole or any(write.clip for write in writes):
         return None
     divided = [dim for dim in range(len(shape)) if any(has_floor(write.index[dim]) for write in writes)]
-    every = (tuple(range(len(shape))), *(c for n in range(2, len(divided) + 1) for c in combinations(divided, n)))
+    some = divided[:MOST_DIGITS]
+    every = (tuple(range(len(shape))), *(c for n in range(2, len(some) + 1) for c in combinations(some, n)))
     best, least = None, len(floors_in(*(e for write in writes for e in write.index)))
     for digits in every if divided else ():
         found = [write.numbered(shape, digits) for write in writes]
