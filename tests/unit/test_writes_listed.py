@@ -14,6 +14,7 @@ from .checked import check_gpu
 from .families import FAMILIES, family
 from .test_gpu_faults import RULES, planted
 
+BY_ISL, BY_LIST = ((0, 60_000),), ((1 << 18, 1), (None, 1))  # points of a list, steps of isl
 TOLD = [rule for rule, (_, _, codes) in RULES.items() if "E1619" in codes]
 
 
@@ -26,8 +27,7 @@ def said(text: str) -> list[tuple[str, str, int]]:
 @pytest.fixture
 def no_isl(monkeypatch: pytest.MonkeyPatch) -> None:
     """isl has no steps at all, so that only a list can answer."""
-    monkeypatch.setattr(writes, "FEW_STEPS", 1)
-    monkeypatch.setattr(writes, "MOST_STEPS", 1)
+    monkeypatch.setattr(writes, "LIMITS", BY_LIST)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -38,9 +38,10 @@ def test_a_list_has_nothing_to_say_of_what_holds(name: str, no_isl: None) -> Non
 @pytest.mark.parametrize("rule", TOLD)
 def test_a_list_says_what_isl_says(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for _, text in itertools.islice(planted(rule), 3):
-        by_isl = said(text)
-        with monkeypatch.context() as without:
-            without.setattr(writes, "FEW_STEPS", 1)
+        with monkeypatch.context() as limited:
+            limited.setattr(writes, "LIMITS", BY_ISL)
+            by_isl = said(text)
+            limited.setattr(writes, "LIMITS", BY_LIST)
             before = work.counts["points listed"]
             by_list = said(text)
             was_listed = work.counts["points listed"] > before

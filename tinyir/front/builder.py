@@ -11,7 +11,7 @@ CAST where the front end's language leaves them out, names the values and keeps 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ..ir import tiny
@@ -21,6 +21,7 @@ from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import broadcast_mismatch, fills, holds_product, infer
 from ..ir.types import DTYPES, DType, TensorType, is_exact, number_of, promote, round_to
 from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.names import FreeNames
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass, replace
 from ..kit.span import Span
@@ -30,6 +31,10 @@ MAX_NAME = 64  # characters; a longer one keeps its head and gets a digest
 MAX_VALUES = 1_000_000
 
 _PART = {"RESHAPE": "r", "PERMUTE": "t", "EXPAND": "x", "CAST": "c", "CONST": "k"}
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}{'_' if name[-1:].isdigit() else ''}{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Builder:
         self.inputs: list[Ref] = []
         self.limits = Limits()  # what is known of the symbols
         self._values: list[Ref] = []
-        self._taken: set[str] = set()
+        self._names = FreeNames(numbered=_numbered)
         self._step: list[Ref] = []
         self._origin: Origin | None = None
         self._base = ""
@@ -108,7 +113,7 @@ class Builder:
     def input(self, tensor: Tensor, place: Place = NOWHERE) -> Ref:
         """Declare an input of the model."""
         ref = Ref("", tensor.name, tensor.type, tensor=tensor.name, place=place)
-        self._taken.add(tensor.name)
+        self._names.taken.add(tensor.name)
         self.inputs.append(ref)
         return ref
 
@@ -154,18 +159,13 @@ class Builder:
         self._returned.append(tuple(results))
         return tuple(results)
 
-    def _claim(self, name: str, reserved: set[str] | None = None) -> str:
+    def _claim(self, name: str, reserved: Container[str] = ()) -> str:
         """`name`, or the first free `name2`, `name3`, ..., never longer than MAX_NAME."""
         if len(name) > MAX_NAME:
             from hashlib import sha256
 
             name = f"{name[: MAX_NAME - 13]}_{sha256(name.encode()).hexdigest()[:8]}"
-        free, count = name, 1
-        while free in self._taken or (reserved and free in reserved):
-            count += 1
-            free = f"{name}{'_' if name[-1:].isdigit() else ''}{count}"
-        self._taken.add(free)
-        return free
+        return self._names.name(name, reserved)
 
     def finish(self, model: Model, results: Sequence[tuple[str, Ref]]) -> tiny.Module:
         """The module, with the ranges that are known by now. Of a step that gives several tensors, what nobody needs is

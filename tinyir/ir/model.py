@@ -128,12 +128,14 @@ class Model:
     _symbols: tuple[str, ...] = field(init=False, repr=False, compare=False)
     _inputs: dict[str, Tensor] = field(init=False, repr=False, compare=False)
     _outputs: dict[str, Tensor] = field(init=False, repr=False, compare=False)
+    _constants: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         dims = (d for t in self.inputs + self.outputs for d in t.type.shape)
         object.__setattr__(self, "_symbols", tuple(dict.fromkeys(name for d in dims for name in d.names())))
         object.__setattr__(self, "_inputs", {t.name: t for t in reversed(self.inputs)})
         object.__setattr__(self, "_outputs", {t.name: t for t in reversed(self.outputs)})
+        object.__setattr__(self, "_constants", frozenset(t.name for t in self.inputs if is_constant(t)))
 
     def states(self) -> dict[str, str]:
         """The inputs that are states, each with the output that is its new value."""
@@ -154,6 +156,10 @@ class Model:
     def symbols(self) -> tuple[str, ...]:
         """Every symbol, in the order of first use."""
         return self._symbols
+
+    def constants(self) -> frozenset[str]:
+        """The inputs that are constants of the model."""
+        return self._constants
 
     def input(self, name: str) -> Tensor | None:
         """The input called `name`, or None."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from .body import Random, Scatter
 from .in_place import owner_of
-from .model import is_constant
 from .region import Module, Region
 from .traits import nodes_of
 
@@ -19,7 +18,7 @@ class Once:
 
     def __init__(self, module: Module):
         self._module, self._states = module, module.model.states().keys()
-        self._constants = {t.name for t in module.model.inputs if is_constant(t)}
+        self._constants = module.model.constants()
         self._others = {t.name for t in module.model.outputs}
         self._others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
         self._writers: dict[str, set[str]] = {}

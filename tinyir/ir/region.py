@@ -145,14 +145,23 @@ class Program:
     name: str
     buffers: tuple[Tensor, ...]
     regions: tuple[Region, ...]
+    _by_name: tuple[dict[str, Any], ...] = field(default=(), init=False, repr=False, compare=False)
 
     def region(self, name: str) -> Region | None:
         """The region called `name`, or None."""
-        return next((r for r in self.regions if r.name == name), None)
+        return self._named[0].get(name)
 
     def buffer(self, name: str) -> Tensor | None:
         """The buffer called `name`, or None."""
-        return next((b for b in self.buffers if b.name == name), None)
+        return self._named[1].get(name)
+
+    @property
+    def _named(self) -> tuple[dict[str, Any], ...]:
+        """Regions and buffers by name, the first of each name; made when one is asked for."""
+        if not self._by_name:
+            found = tuple({one.name: one for one in reversed(every)} for every in (self.regions, self.buffers))
+            object.__setattr__(self, "_by_name", found)
+        return self._by_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,11 @@ def has_floor(expr: Expr) -> bool:
     return any(isinstance(atom, Floor) for _, monomial in expr.terms for atom in monomial)
 
 
+def floors_in(*exprs: Expr) -> frozenset[Floor]:
+    """The floors that are factors in the expressions."""
+    return frozenset(a for e in exprs for _, monomial in e.terms for a in monomial if isinstance(a, Floor))
+
+
 @functools.lru_cache(maxsize=1 << 16)
 def _proves(scope: Scope, expr: Expr) -> bool:
     if expr.constant is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..ir.body import Axis
 from ..ir.expr import Bound
-from ..ir.model import Model, is_constant
+from ..ir.model import Model
 from ..ir.plan import Bind, Layout, Plan
 from ..ir.region import Region
 from ..kit.phrase import Phrase
@@ -67,7 +67,7 @@ def guarded(plan: Plan, region: Region, kernel: Contraction) -> Plan:
 def layout_of(padded: Iterable[str], turned: Iterable[str], model: Model) -> tuple[Layout, ...]:
     """The `layout` of operands that are copied so: constants of the model once, what else there is at every run."""
     hints = [(name, word) for word, names in (("padded", padded), ("turned", turned)) for name in names]
-    kept = {t.name for t in model.inputs if is_constant(t)} if hints else ()
+    kept = model.constants() if hints else ()
     return tuple(Layout(name, f"{word}_once" if name in kept else word) for name, word in hints)
 
 

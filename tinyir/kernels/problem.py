@@ -58,7 +58,7 @@ from ..kit.records import dataclass
 from .windowed import Windowed, windowed_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Contraction:
     """`value = sum over sum of the product of two factors`. `lhs` and `rhs` are their operands: the one read that each
     of `factors` is, or does its work on. `left` are axes that the first has alone and `right` such of the other;

@@ -35,8 +35,9 @@ class Taken:
 
 def taken_by(plan: Plan, needs: Needs) -> Taken:
     """What a CTA of a plan takes with these needs."""
-    ctas = ARCHS[plan.arch].ctas_that_fit(needs.smem, needs.registers, threads_of(plan))
-    return Taken(needs.smem, needs.registers, ctas)
+    smem = needs.smem
+    ctas = ARCHS[plan.arch].ctas_that_fit(smem, needs.registers, threads_of(plan))
+    return Taken(smem, needs.registers, ctas)
 
 
 def threads_of(plan: Plan) -> Number:

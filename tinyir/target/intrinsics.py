@@ -7,6 +7,7 @@ follow the op table (ir.ops), so NumPy's: NaN through max and min, integers that
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -381,29 +382,38 @@ template <class T, class Word, T (*fold)(T, T)> __device__ __forceinline__ void 
     *(Intrinsic(*row) for row in (*hopper.PLAIN, *ampere.PLAIN, *tf32.PLAIN)),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
+_TEXTS = {item.name: item.text for item in INTRINSICS}
 
 
 def intrinsics_of(code: str) -> tuple[Intrinsic, ...]:
     """Those that the code calls, and those that they call, in the order of the table."""
-    wanted: set[Intrinsic] = set()
-    texts = [code]
-    while texts:
-        words = set(re.findall(r"\w+", re.sub(r'//[^\n]*|"[^"\n]*"', "", texts.pop())))  # PTX has an mbarrier_init too
-        for item in INTRINSICS:
-            if item not in wanted and item.name in words:
-                wanted.add(item)
-                texts.append(item.text)
-    return tuple(item for item in INTRINSICS if item in wanted)
+    wanted: set[str] = set()
+    waiting = _named_in(code)
+    while waiting:
+        wanted |= waiting
+        waiting = frozenset().union(*map(_used_by, waiting)) - wanted
+    return tuple(item for item in INTRINSICS if item.name in wanted)
+
+
+def _named_in(code: str) -> frozenset[str]:
+    """The names of the table among the words of code, which those of PTX are not: it has an mbarrier_init too."""
+    return frozenset(_TEXTS.keys() & re.findall(r"\w+", re.sub(r'//[^\n]*|"[^"\n]*"', "", code)))
+
+
+@functools.cache
+def _used_by(name: str) -> frozenset[str]:
+    """The names of the table in the text of this one."""
+    return _named_in(_TEXTS[name])
 
 
 def show_intrinsics(items: Iterable[Intrinsic]) -> str:
     """Their text: types, declarations of the guarded ones, these in their block, then the rest; empty when there are
     none."""
-    items = tuple(items)
-    guarded = [i for i in items if i in GUARDED]
-    parts = ["\n".join(i.text for i in items if i in TYPES)]
+    names = {item.name for item in items}
+    types, guarded, plain = ([i for i in kind if i.name in names] for kind in (TYPES, GUARDED, PLAIN))
+    parts = ["\n".join(i.text for i in types)]
     if guarded:
         parts.append("\n".join(i.declaration for i in guarded))
         parts.append("#ifndef TINYIR_SIM\n" + "\n".join(i.text for i in guarded) + "\n#endif")
-    parts.append("\n".join(i.text for i in items if i in PLAIN))
+    parts.append("\n".join(i.text for i in plain))
     return "\n\n".join(part for part in parts if part)

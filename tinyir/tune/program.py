@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from ..ir import plan, region
 from ..ir.alike import Form, form_of
-from ..ir.model import Shapes, is_constant
+from ..ir.model import Shapes
 from ..ir.plan.rename import renamed
 from ..kit.records import replace
 from .alone import alone
@@ -102,7 +102,7 @@ class _Alike:
 
     def __init__(self, program: region.Module):
         self._regions = {one.name: one for one in program.program.regions}
-        self._constants = {t.name for t in program.model.inputs if is_constant(t)}
+        self._constants = program.model.constants()
 
     def key(self, names: Names) -> Hashable:
         """What such launches have in common: the form of their regions, and which tensors are constants."""

@@ -17,6 +17,7 @@ from ...ir.model import Origin
 from ...ir.model import Tensor as Input
 from ...ir.types import DTYPES, DType, TensorType, show_number
 from ...kit.diag import Refused
+from ...kit.names import FreeNames
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .names import bare
@@ -48,18 +49,14 @@ class Program:
         self.tensors: dict[str, dict[str, Any]] = {}
         self.ops: list[dict[str, Any]] = []
         self.made: dict[str, Term] = {}  # what each op of this program gives, by name
-        self.taken = set(taken)
+        self._names = FreeNames(taken, "{}_{}".format)
+        self.taken = self._names.taken
         self.updates: dict[str, str] = {}  # outputs that are what an input becomes
         self.symbols: dict[str, None] = {}  # of the sizes of inputs
 
     def fresh(self, name: str) -> str:
         """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""
-        free, count = name, 1
-        while free in self.taken or free in self.reserved:
-            count += 1
-            free = f"{name}_{count}"
-        self.taken.add(free)
-        return free
+        return self._names.name(name, self.reserved)
 
     def own(self, name: str) -> str:
         """A weight's name for the weight itself."""
@@ -150,7 +147,7 @@ class Program:
             refs = self.builder.close(given[:outputs], names, wanted, [Place()] * outputs)
         except Refused:
             self.builder.drop()
-            self.taken -= set(names)
+            self.taken.difference_update(names)
             raise
         entry: dict[str, Any] = {
             "op": op,

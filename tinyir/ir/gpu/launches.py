@@ -17,7 +17,6 @@ from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
 from ...kit.records import fields
 from ..body import Body, Literal, Read, Ref
-from ..model import is_constant
 from ..region import Region, Tensor
 from .nodes import Kernel, Launch, kernel_named
 from .walk import names_in, tensors_of
@@ -54,7 +53,7 @@ class _Alike:
     def __init__(self, module: Any):
         self.module = module
         self.program = module.plans.program.program
-        self.constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
+        self.constants = module.plans.program.model.constants()
         self.groups: dict[str, list[Kernel | Launch]] = {}  # launches with those that serve them, in their order
         self.atomics: dict[tuple[str, ...], set[str]] = {}
         self.named: dict[str, tuple[str, ...]] = {}

@@ -292,7 +292,7 @@ Statement = Union[  # noqa: UP007
 PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Kernel:
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: a kernel and its first launch. `regions` are
     those that it computes; grid and block count from x on. `regs 128` holds the compiler to this number of registers a

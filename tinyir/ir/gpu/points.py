@@ -205,8 +205,12 @@ def without_threads(point: Point) -> Point:
 
 
 def depends(expr: Expr, dim: str, point: Point) -> bool:
-    """Whether the expression is another one for another value of the dim."""
-    return not map_of(point, (expr,)).is_equal(map_of(point, (expr.substitute({dim: 0}),)))
+    """Whether the expression is another one for another value of the dim. A term that is a multiple of the dim alone
+    shows that, whatever the values are; else isl is asked."""
+    other = expr.substitute({dim: 0})
+    if [monomial for _, monomial in (expr - other).terms] == [(dim,)]:
+        return True
+    return not map_of(point, (expr,)).is_equal(map_of(point, (other,)))
 
 
 def _named(point: Point, names: Mapping[str, Expr], used: set[str]) -> Point:

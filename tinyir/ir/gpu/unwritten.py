@@ -6,7 +6,7 @@ That every element is written once, and by one thread, `writes` counts for the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag
@@ -41,35 +41,42 @@ def check_unwritten(module: Any) -> Iterator[Diag]:
             yield Diag("E1629", kernel.name, {"tensor": name}, kernel.span)
 
 
-def _tensors_of(kernel: Kernel, name: str) -> Iterator[str]:
-    """The tensors that a name of a kernel may mean: those of a map, and of all that may be picked."""
+def _tensors_in(kernel: Kernel) -> Callable[[str], Iterator[str]]:
+    """What gives the tensors that a name of a kernel may mean: those of a map, and of all that may be picked."""
+    meant: dict[str, nodes.Pick | nodes.TensorMap] = {}
     for s in statements(kernel.body):
-        if isinstance(s, nodes.Pick) and s.name == name:
+        if isinstance(s, (nodes.Pick, nodes.TensorMap)):
+            meant.setdefault(s.name, s)
+
+    def tensors_of(name: str) -> Iterator[str]:
+        s = meant.get(name)
+        if isinstance(s, nodes.Pick):
             for one in s.of:
-                yield from _tensors_of(kernel, one)
-            return
-        if isinstance(s, nodes.TensorMap) and s.name == name:
-            yield s.tensor
-            return
-    yield name
+                yield from tensors_of(one)
+        else:
+            yield s.tensor if s is not None else name
+
+    return tensors_of
 
 
 def written_in(kernel: Kernel) -> Iterator[str]:
     """The tensors that a kernel writes, each for every statement that does."""
+    tensors_of = _tensors_in(kernel)
     for s in statements(kernel.body):
         if isinstance(s, WRITERS):
-            yield from _tensors_of(kernel, s.to.name)
+            yield from tensors_of(s.to.name)
         elif isinstance(s, Publish):
             yield from (s.to.name, *((s.held,) if s.held else ()))
 
 
 def _read_in(kernel: Kernel) -> Iterator[str]:
+    tensors_of = _tensors_in(kernel)
     for s in statements(kernel.body):
         for node in reads_in(s):
             if isinstance(node, Read):
-                yield from _tensors_of(kernel, node.tensor)
+                yield from tensors_of(node.tensor)
         if isinstance(s, (nodes.TmaLoad, Ticket, LookBack)):
-            yield from _tensors_of(kernel, s.source.name)
+            yield from tensors_of(s.source.name)
         if isinstance(s, LookBack) and s.held:
             yield s.held
 

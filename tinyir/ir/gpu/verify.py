@@ -11,7 +11,6 @@ from ...kit.work import count, span
 from ...target.arch import ARCHS
 from ..body import Index, Read, Ref, Select
 from ..expr import Bound, Expr
-from ..model import is_constant
 from ..verify import nearest
 from . import nodes
 from .accesses import check_vectors
@@ -81,7 +80,7 @@ def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
         k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels
     ):
         yield fault(Phrase("is for {serves}, which is not a kernel of the same regions", serves=kernel.serves))
-    constants = {t.name for t in module.plans.program.model.inputs if is_constant(t)}
+    constants = module.plans.program.model.constants()
     taken = (
         {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)}
         & set(tensors_of(kernel, module)) - constants
@@ -134,10 +133,10 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        known = {**v.names, **dict.fromkeys((n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))), s)}
+        own = dict.fromkeys(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ())))
         for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
-            if name not in known:
-                yield _unknown(kernel, s, name, known)
+            if name not in v.names and name not in own:
+                yield _unknown(kernel, s, name, {**v.names, **own})
         for node in reads_in(s):
             if isinstance(node, Ref) and node.name not in v.values:
                 yield _unknown(kernel, s, f"%{node.name}", {f"%{n}" for n in v.values})

@@ -193,17 +193,26 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
 def names_in(node: Any) -> Iterator[str]:
     """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines:
     each word of it may be one."""
-    if isinstance(node, nodes.Let):
-        yield from node.value.names()
-    elif isinstance(node, EXTREMES):
-        yield from names_in(node.of)
+    found: list[str] = []
+    _add_names(node, found)
+    return iter(found)
+
+
+def _add_names(node: Any, found: list[str]) -> None:
+    if isinstance(node, str):
+        found.append(node)
     elif isinstance(node, Expr):
-        yield from node.names()
-    elif isinstance(node, str):
-        yield node
-    elif isinstance(node, tuple) or is_dataclass(node):
-        for item in node if isinstance(node, tuple) else (getattr(node, word) for word in _compared(type(node))):
-            yield from names_in(item)
+        found += node.names()
+    elif isinstance(node, tuple):
+        for item in node:
+            _add_names(item, found)
+    elif isinstance(node, nodes.Let):
+        found += node.value.names()
+    elif isinstance(node, EXTREMES):
+        _add_names(node.of, found)
+    elif is_dataclass(node):
+        for word in _compared(type(node)):
+            _add_names(getattr(node, word), found)
 
 
 def own_names_in(s: Statement) -> Iterator[str]:
@@ -220,7 +229,13 @@ def _compared(kind: type) -> tuple[str, ...]:
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
     """All statements, blocks before what is in them."""
+    found: list[Statement] = []
+    _add_statements(body, found)
+    return iter(found)
+
+
+def _add_statements(body: Iterable[Statement], found: list[Statement]) -> None:
     for s in body:
-        yield s
+        found.append(s)
         for word in words_held(type(s), ("body", "otherwise")):
-            yield from statements(getattr(s, word))
+            _add_statements(getattr(s, word), found)

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, cycle
 from typing import Any
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..expr import ONE, ZERO, Bound, Expr
-from ..scope import has_floor
+from ..scope import floors_in, has_floor
 from ..sets import read_set, within_steps
 from . import nodes
 from .extremes import EXTREMES
@@ -54,9 +54,12 @@ MANNERS = (
     (1, 16),
 )  # (multiplied by, divided by): for kernels that assume multiples, or few
 HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
-FEW_POINTS = 1 << 18  # of each store to a tensor, and its elements: a list of them takes a few milliseconds
-FEW_STEPS = 30_000  # of isl, for one tensor: a second at most, some hundredths mostly
-MOST_STEPS = 60_000  # where the elements are too many for a list; a step takes the longer the more there were
+LIMITS = (  # of the points of each store to a tensor, and its elements, in a list; of isl's steps for one tensor
+    (1 << 12, 2_000),  # a millisecond for each
+    (1 << 18, 30_000),  # some hundredths of a second, a second at most
+    (None, 60_000),  # where the elements are too many for a list; a step takes the longer the more there were
+)
+MOST_DIGITS = 6  # dims of which any may be digits of one number
 TWICE, BOTH = Phrase("has an element that this writes twice"), Phrase("has an element that two stores write")
 
 
@@ -76,11 +79,11 @@ class _Write:
         """Points -> elements."""
         return map_of(self.point, self.index, self.clip)
 
-    def number(self, shape: Iterable[int]) -> Expr | None:
-        """The element's number in a tensor of such a shape, where that is free of the divisions that its index has: the
+    def numbered(self, shape: Sequence[int], digits: Sequence[int]) -> tuple[Expr, ...]:
+        """The index with the number that these dims of a tensor of such a shape make, and then the other dims: the
         digits of a number make that number again. That the index is inside the shape is proven elsewhere."""
-        found = functools.reduce(lambda number, digit: digit[1] * number + digit[0], zip(self.index, shape), ZERO)
-        return found if any(map(has_floor, self.index)) and not has_floor(found) and not self.clip else None
+        number = functools.reduce(lambda number, dim: shape[dim] * number + self.index[dim], digits, ZERO)
+        return number, *(e for dim, e in enumerate(self.index) if dim not in digits)
 
 
 def check_writes(module: Any) -> Iterator[Diag]:
@@ -123,12 +126,7 @@ def _check_launch(
             writes.setdefault(write.tensor, []).append(write)
     for name, found in writes.items():
         if name not in lost:
-            asked = _in_numbers(found, tensors[name], sizes, yielded.get(name, [])) or (
-                [write.map for write in found],
-                None,
-            )
-            judging = _Judging(kernels[0], name, found, tensors[name], sizes, yielded.get(name, []))
-            yield from judging.faults(*asked)
+            yield from _Judging(kernels[0], name, found, tensors[name], sizes, yielded.get(name, [])).faults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +140,26 @@ class _Judging:
     sizes: Mapping[str, int]
     yields: list[Any]
 
-    def faults(self, maps: list[Any], wanted: Any) -> Iterator[Diag]:
-        """What a list of all elements says where they are few, else what isl says of the stores, each with its map;
-        where it takes too many steps, a list again; where that is too long, isl in more steps. `wanted` are the
-        elements that the stores must write; None: what the yields say."""
-        for by, most in ((self._by_list, FEW_POINTS), (None, FEW_STEPS), (self._by_list, None), (None, MOST_STEPS)):
+    def faults(self) -> Iterator[Diag]:
+        """What a list of all elements says, or isl of the stores, each with its map: a list where it is short, isl
+        where it takes few steps; else the same with higher limits in turn."""
+        for points, steps in LIMITS:
             found: list[Diag] | None = None
-            if by is not None:
-                with contextlib.suppress(TooMany):
-                    found = list(by(most))
-            else:
-                with within_steps(most):
+            with contextlib.suppress(TooMany):
+                found = list(self._by_list(points))
+            if found is None:
+                maps, wanted = self._asked_of_isl()
+                with within_steps(steps):
                     found = list(self._by_isl(maps, wanted))
             if found is not None:
                 yield from found
                 return
+
+    def _asked_of_isl(self) -> tuple[list[Any], Any]:
+        """The map of each store, points -> elements, and the elements that they must write; None: what the yields
+        say."""
+        found = _in_numbers(self.writes, self.tensor, self.sizes, self.yields)
+        return found or ([write.map for write in self.writes], None)
 
     def _fault(self, words: Phrase, s: Statement, *other: Statement) -> Diag:
         return _fault(self.kernel, self.name, words, self.sizes, s, *other)
@@ -167,7 +170,7 @@ class _Judging:
             if not written.is_injective():
                 yield self._fault(TWICE, write.statement)
                 return
-        for (one, here), (other, there) in itertools.combinations(zip(writes, maps), 2):
+        for (one, here), (other, there) in combinations(zip(writes, maps), 2):
             if not here.range().is_disjoint(there.range()):
                 yield self._fault(BOTH, other.statement, one.statement)
                 return
@@ -239,16 +242,27 @@ def _fault(kernel: Kernel, name: str, words: str, sizes: Mapping[str, int], s: S
 def _in_numbers(
     writes: list[_Write], tensor: Any, sizes: Mapping[str, int], yields: list[Any]
 ) -> tuple[list[Any], Any] | None:
-    """Points -> numbers of elements of each store, and the numbers wanted, where they are plainer than indices
-    (`_Write.number`) and the whole tensor is wanted: isl is slow to see that the digits of a number, of which a
-    window's matrix has five, tell the numbers apart."""
+    """Points -> elements of each store, and the elements wanted, with one number in the place of several dims, those by
+    which the fewest divisions are left, where the whole tensor is wanted: isl is slow to see that the digits of a
+    number, of which a window's matrix has five, tell the numbers apart. An output's images, rows and columns are such
+    digits, whose channels may come between them."""
     shape = [e.evaluate(sizes) for e in tensor.type.shape]
-    numbers = [write.number(shape) for write in writes]
-    if None in numbers or yields and not any(_is_whole(tensor, *item) for item in yields):
+    is_whole = not yields or any(_is_whole(tensor, *item) for item in yields)
+    if not is_whole or any(write.clip for write in writes):
         return None
-    return [map_of(write.point, (number,)) for write, number in zip(writes, numbers)], read_set(
-        f"{{ [e0] : 0 <= e0 < {math.prod(shape)} }}", ()
-    )
+    divided = [dim for dim in range(len(shape)) if any(has_floor(write.index[dim]) for write in writes)]
+    some = divided[:MOST_DIGITS]
+    every = (tuple(range(len(shape))), *(c for n in range(2, len(some) + 1) for c in combinations(some, n)))
+    best, least = None, len(floors_in(*(e for write in writes for e in write.index)))
+    for digits in every if divided else ():
+        found = [write.numbered(shape, digits) for write in writes]
+        if (left := len(floors_in(*(e for index in found for e in index)))) < least:
+            best, least = (digits, found), left
+    if best is None:
+        return None
+    digits, found = best
+    extents = math.prod(shape[dim] for dim in digits), *(size for dim, size in enumerate(shape) if dim not in digits)
+    return [map_of(write.point, index) for write, index in zip(writes, found)], _box(extents)
 
 
 def _is_whole(tensor: Any, axes: list[Any], index: tuple[Expr, ...], guard: tuple[Bound, ...]) -> bool:
@@ -262,10 +276,14 @@ def _is_whole(tensor: Any, axes: list[Any], index: tuple[Expr, ...], guard: tupl
     )
 
 
-def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
-    shape = [e.evaluate(sizes) for e in tensor.type.shape]
+def _box(shape: Sequence[int]) -> Any:
+    """The places inside a shape."""
     box = " and ".join(f"0 <= e{n} < {size}" for n, size in enumerate(shape))
-    whole = read_set(f"{{ [{', '.join(f'e{n}' for n in range(len(shape)))}] : {box or 'true'} }}", ())
+    return read_set(f"{{ [{', '.join(f'e{n}' for n in range(len(shape)))}] : {box or 'true'} }}", ())
+
+
+def _wanted(tensor: Any, sizes: Mapping[str, int], yields: list[Any]) -> Any:
+    whole = _box([e.evaluate(sizes) for e in tensor.type.shape])
     found = None
     for point, index in _yielded(sizes, yields):
         image = map_of(point, index).range()
@@ -288,7 +306,7 @@ def _sizes_for(kernels: tuple[Kernel, ...], model: Any) -> dict[str, int] | None
     """Sizes of all symbols that the kernels assume, none of them large; None where none is found."""
     symbols = list(model.symbols())
     sets = [dict(s.sizes) for s in model.shape_sets]
-    odd = [dict(zip(symbols, (step * (size // part) for size in itertools.cycle(SIZES)))) for step, part in MANNERS]
+    odd = [dict(zip(symbols, (step * (size // part) for size in cycle(SIZES)))) for step, part in MANNERS]
     for sizes in (*odd, *sets):
         inside = all(model.range_of(n).low <= v <= model.range_of(n).high for n, v in sizes.items())
         guards = [b for k in kernels for s in k.body if isinstance(s, nodes.Assume) for b in s.guard]

@@ -32,7 +32,6 @@ from ...ir.alike import Alike
 from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.meet import meet
-from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.region import Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of, sizes_of
@@ -77,7 +76,7 @@ def materialize_prologues(
     regions: list[Region] = []
     done: list[Materialized] = []
     made: dict[Region, Tensor] = {}  # the kernels that there are, without their names, and what they write
-    constants = {t.name for t in module.model.inputs if is_constant(t)}
+    constants = module.model.constants()
     whole: set[Hashable] = set()  # what is alike is asked once, but for copies that there are
     for one in module.program.regions:
         if wanted is not None and one.name not in wanted:
@@ -204,7 +203,7 @@ def _is_fetched(module: Module, parts: tuple[Region, ...]) -> bool:
     kernel = kernel_of(parts[-1], "contraction")
     views = operand_views(parts[-1], kernel)
     image = windowed(views)
-    constants = {t.name for t in module.model.inputs if is_constant(t)}
+    constants = module.model.constants()
     copied = [t.name for part in parts[:-1] for t in part.inputs if part.outputs[0].name != image.tensor.name]
     return (
         kernel.lhs.dtype.bytes == 2

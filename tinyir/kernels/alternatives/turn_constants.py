@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, Gather, Read, Scatter, rebuild, walk
 from ...ir.expr import ONE, ZERO, Expr
-from ...ir.model import is_constant
 from ...ir.region import Module, Region, Tensor, Yield
 from ...ir.traits import bodies_of, sizes_of
 from ...ir.types import TensorType
@@ -39,7 +38,7 @@ class Turned:
 
 def turn_constants(module: Module, time_of: TimeOf) -> tuple[Module, tuple[Turned, ...]]:
     """The module with the constants turned by which a region's kernel takes less by `time_of`, and what was done."""
-    constants = {t.name for t in module.model.inputs if is_constant(t)}
+    constants = module.model.constants()
     names = {t.name for t in (*module.model.inputs, *module.model.outputs, *module.program.buffers)}
     names |= {r.name for r in module.program.regions} | set(module.model.symbols())
     sizes = sizes_of(module.model)

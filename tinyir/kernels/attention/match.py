@@ -25,7 +25,7 @@ LONE_ROW = Phrase("no rows that meet the same columns")
 EXTRA = ("max", "min", "sum")  # of a row, beside the maximum and the sum of weights
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Streaming:
     """What the kernel is made of. `row` are the rows of X that a CTA shares among its threads, `column` the axis n,
     `outer` the other axes of the first region, of which `group` meets the same columns as the row does; `width` are

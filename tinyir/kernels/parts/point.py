@@ -32,6 +32,7 @@ from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, bodies_of, extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
+from ...kit.names import FreeNames
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
 
@@ -116,17 +117,12 @@ class Fresh:
     """Names for what a kernel has and its region has not; a base that the region uses gets a number."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = set(taken)
+        self._free = FreeNames(taken)
         self._given: dict[str, str] = {}
 
     def name(self, base: str) -> str:
         """A new name each time: `y.acc`, then `y.acc2`."""
-        name, number = base, 1
-        while name in self._taken:
-            number += 1
-            name = f"{base}{number}"
-        self._taken.add(name)
-        return name
+        return self._free.name(base)
 
     def of(self, base: str) -> str:
         """The same name each time for one base."""

@@ -15,6 +15,7 @@ from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
+from ...kit.names import FreeNames
 from ...kit.records import replace
 from ...kit.work import span
 from ...target.intrinsics import intrinsics_of, show_intrinsics
@@ -61,16 +62,13 @@ class _Maps:
     def __init__(self) -> None:
         self.made: dict[str, manifest.TensorMap] = {}
         self._named: dict[manifest.TensorMap, str] = {}
-        self._last: dict[str, int] = {}
+        self._free = FreeNames(numbered="{}.{}".format)
 
     def of(self, m: nodes.TensorMap, tensor: str) -> str:
         """The name of a kernel's map, of this tensor."""
         wanted = manifest.TensorMap(m.name, tensor, m.box, m.swizzle, m.dims, m.rounding, m.windows)
         if wanted not in self._named:
-            name = m.name
-            while name in self.made:
-                self._last[m.name] = self._last.get(m.name, 1) + 1
-                name = f"{m.name}.{self._last[m.name]}"
+            name = self._free.name(m.name)
             self.made[name], self._named[wanted] = replace(wanted, name=name), name
         return self._named[wanted]
 

@@ -121,6 +121,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
         self.limits: dict[Expr, int] = {}
+        self.written_out = {s.name for s in statements(kernel.body) if isinstance(s, nodes.For) and not s.unroll}
         self.has_swizzle = any(getattr(s, "swizzle", 0) for s in statements(kernel.body))
         self.dynamic = (
             self._shared_bytes() > STATIC_SHARED

@@ -123,8 +123,7 @@ class Matrices(Rows):
         def held(start: Expr | int) -> str:
             return f"{self.names.of('array', name)}{block}[{self.integers.c(start + number, 0)}]"
 
-        written_out = {s.name for s in statements(self.kernel.body) if isinstance(s, nodes.For) and not s.unroll}
-        if written_out.issuperset(at[1].names()):
+        if self.written_out.issuperset(at[1].names()):
             return held(at[1] // 2)
         apart = math.gcd(*(c for c, _ in at[1].terms))
         text = held(Expr.of((columns - apart) // 2))

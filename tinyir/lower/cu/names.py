@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ...kit.names import FreeNames
 from ...kit.quote import visible
 from ...target.intrinsics import INTRINSICS
 
@@ -22,6 +23,8 @@ lanes w e0 e1 e2 e3 e4
 """.split()
 )
 
+_NEVER = frozenset((*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED)))
+
 
 def comment(words: str) -> str:
     """A comment that ends with its line, whatever the words are: no character breaks the line, and no backslash at its
@@ -35,13 +38,17 @@ def words_of(lines: Iterable[str]) -> set[str]:
     return set(re.findall(r"\w+", re.sub(r"//[^\n]*", "", "\n".join(lines))))
 
 
+def _again(base: str, number: int) -> str:
+    return f"{base}_{'' if number == 2 else number}"
+
+
 class Names:
     """One kernel's identifiers. A word is asked for by kind (tensor, symbol, integer, array, value) and name; the first
     to ask for a spelling gets it; `taken` are spellings that nobody gets."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._given: dict[tuple[str, str], str] = {}
-        self._taken = {*RESERVED, *(i.name for i in INTRINSICS), *(f"{w}f" for w in RESERVED), *taken}
+        self._free = FreeNames((*_NEVER, *taken), _again)
 
     def of(self, kind: str, name: str) -> str:
         """The identifier."""
@@ -50,10 +57,5 @@ class Names:
             base = f"_{base}" if not base or base[0].isdigit() else base
             base = re.sub(r"_{2,}", "_", base)  # two underscores are the implementation's
             base = base[1:] + "_" if re.match(r"_[A-Z]", base) else base
-            spelling, number = base, 1
-            while spelling in self._taken:
-                number += 1
-                spelling = f"{base}_{'' if number == 2 else number}"
-            self._taken.add(spelling)
-            self._given[kind, name] = spelling
+            self._given[kind, name] = self._free.name(base)
         return self._given[kind, name]

@@ -95,13 +95,14 @@ def _made(module: plan.Module, one: plan.Plan, name: str, form: Form, is_once: b
     """The kernels of a plan whose launch is called `name`; `is_once`: it is made before the first run alone."""
     main, front = launch(module, one)
     main = with_settled(replace(main, body=_assuming(one, main.body)), module.program.model)
-    body = without_unused(main.body)
+    body, words = without_unused(main.body)
     main = replace(main, name=name, body=body, is_once=is_once)
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
     serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
     tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
     kernels = (*serving, main)
-    return _Made(kernels, tuple(frozenset(names_in(k.body)) for k in kernels), tuple(tensors), form, front)
+    words_of = (*(frozenset(names_in(k.body)) for k in serving), frozenset(words))
+    return _Made(kernels, words_of, tuple(tensors), form, front)
 
 
 def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:

@@ -22,26 +22,25 @@ from ...kit.records import replace
 def with_settled(kernel: Kernel, model: Model) -> Kernel:
     """The kernel without each loop that no thread ever enters, and with the number itself for each extreme of one value
     and what is made of it. A statement may be part of several blocks: it changes where it would in all of them."""
-    found: dict[int, set[Statement | None]] = {}
+    found: dict[int, list[Statement | None]] = {}
     for v in visits(kernel, model):
         if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES)):
-            found.setdefault(id(v.statement), set()).add(_settled(v))
-    others = {at: next(iter(all_)) for at, all_ in found.items() if len(all_) == 1}
+            found.setdefault(id(v.statement), []).append(_settled(v))
+    others = {at: every[0] for at, every in found.items() if all(one == every[0] for one in every)}
     return replace(kernel, body=_changed(kernel.body, others))
 
 
 def _settled(v: Visit) -> Statement | None:
-    """What a statement is; None of a loop that never runs."""
-    s = v.statement
-    if v.facts.is_at_least(ZERO, ONE):
-        return s  # no thread ever comes here, of which all may be proven
+    """What a statement is; None of a loop that never runs. Where no thread ever comes all may be proven, so that it
+    stays as it is; that is asked last, since it takes all facts."""
+    s, found = v.statement, v.statement
     if isinstance(s, nodes.For):
-        return None if v.facts.is_at_least(s.low, s.high) else s
-    if not _has_extreme(s, v):
-        return s
-    facts = v.facts.with_let(s.name, s.value) if isinstance(s, nodes.Let) else v.facts.with_extreme(s)
-    known = facts.ranges[s.name]
-    return nodes.Let(s.name, Expr.of(known.low)) if known.low is not None and known.low == known.high else s
+        found = None if v.facts.is_at_least(s.low, s.high) else s
+    elif _has_extreme(s, v):
+        facts = v.facts.with_let(s.name, s.value) if isinstance(s, nodes.Let) else v.facts.with_extreme(s)
+        known = facts.ranges[s.name]
+        found = nodes.Let(s.name, Expr.of(known.low)) if known.low is not None and known.low == known.high else s
+    return s if found is not s and v.facts.is_at_least(ZERO, ONE) else found
 
 
 def _has_extreme(s: Statement | None, v: Visit) -> bool:

@@ -12,14 +12,9 @@ from ...ir.gpu.walk import own_names_in, words_held
 from ...kit.records import replace
 
 
-def without_unused(body: Iterable[Statement]) -> tuple[Statement, ...]:
+def without_unused(body: Iterable[Statement]) -> tuple[tuple[Statement, ...], set[str]]:
     """The block without each `let`, `least`, `most`, `pick` and `order` none of whose names a later
-    statement of it has."""
-    return _with_names(body)[0]
-
-
-def _with_names(body: Iterable[Statement]) -> tuple[tuple[Statement, ...], set[str]]:
-    """Such a block, and every name in it."""
+    statement of it has, and every name in what is left."""
     kept: list[Statement] = []
     used: set[str] = set()
     for s in reversed(tuple(body)):
@@ -31,7 +26,7 @@ def _with_names(body: Iterable[Statement]) -> tuple[tuple[Statement, ...], set[s
         ):
             continue
         blocks = words_held(type(s), ("body", "otherwise"))
-        inner = {block: _with_names(getattr(s, block)) for block in blocks}
+        inner = {block: without_unused(getattr(s, block)) for block in blocks}
         if any(_differ(found, getattr(s, block)) for block, (found, _) in inner.items()):
             s = replace(s, **{block: found for block, (found, _) in inner.items()})
         used.update(own_names_in(s), *(names for _, names in inner.values()))

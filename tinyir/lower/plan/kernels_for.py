@@ -11,7 +11,6 @@ from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
 from ...ir.in_place import may_be_read_later
-from ...ir.model import is_constant
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
 from ...kernels.alternatives import bound_columns
@@ -263,7 +262,7 @@ def parts_by(
         must_stay = one.must_fuse and rewrite is not split_siblings  # which may be one launch all the same
         return bool(must_stay) or one.name in joined or one.name in joined.values() or one.name in kept
 
-    constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
+    constants = module.model.constants()
     surroundings = Surroundings(names, lambda one: planner.us(module, one), sizes, least_of, constants)
     for one in module.program.regions:
         found[one.name] = (one,) if is_kept(one) else planner.parts_of(module, one, rewrite, surroundings)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable
 
 from ...analysis.work import bytes_of
 from ...ir.alike import form_of
-from ...ir.model import is_constant
 from ...ir.once import Once
 from ...ir.plan import Plan
 from ...ir.plan.rename import renamed
@@ -41,7 +40,7 @@ class _Known:
 
     @classmethod
     def of(cls, module: Module) -> _Known:
-        constants = frozenset(t.name for t in module.model.inputs if is_constant(t))
+        constants = module.model.constants()
         return cls(module, readers_of(module), constants, sizes_of(module.model), Once(module))
 
 
