@@ -1,10 +1,11 @@
 """Whole networks on one device beside torch: `python tests/bench/models.py [--dtype fp32] [--batch 8] [--tokens 1024]
 [--profile] [--out models.json] [NAME ...]`.
 
-ResNet-50, BERT-base, GPT-2, ViT, Llama (4 layers) and Whisper's encoder (base), with random weights; a name may say its
-own sizes, `gpt2:tokens=1024:batch=8`. Each is compiled with `tinyir.compile` in a process of its own, `--jobs` of them
-side by side, loaded, run, and compared with the same graph and weights in torch in fp32 (TF32 off). Then it is timed
-beside the graph in torch of the same dtype. `us`: a call with arrays that are on the GPU, ours, torch eager,
+ResNet-50, BERT-base, GPT-2, ViT, Llama (4 layers), Whisper's encoder (base), ConvNeXt-T, EfficientNet-B0,
+MobileNetV3-L, DenseNet-121 and a UNet, with random weights; a name may say its own sizes, `gpt2:tokens=1024:batch=8`.
+Each is compiled with `tinyir.compile` in a process of its own, `--jobs` of them side by side, loaded, run, and compared
+with the same graph and weights in torch in fp32 (TF32 off). Then it is timed beside the graph in torch of the same
+dtype. `us`: a call with arrays that are on the GPU, ours, torch eager,
 torch.compile and its mode reduce-overhead. `graph_us`: one CUDA graph of the whole network between two events, from a
 cold L2 cache, so that the host costs nothing: ours, eager and torch.compile. `attention` is its share of the sum of
 the launches: ours as `tiny-run --profile` has it, torch.compile's as torch's profiler has it. `--device sim --small`
@@ -33,17 +34,23 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import tinyir  # noqa: E402
-from tests.models import RandomModel, bert, gpt2, llama, resnet50, vit, whisper  # noqa: E402
+from tests import models  # noqa: E402
+from tests.models import RandomModel  # noqa: E402
 from tests.models.torch_source import torch_network, variables_of  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 
 NETWORKS: dict[str, Callable[..., RandomModel]] = {
-    "resnet50": resnet50,
-    "bert": bert,
-    "gpt2": gpt2,
-    "vit": lambda **how: vit(**{"layers": 12, **how}),
-    "llama": llama,
-    "whisper": whisper,
+    "resnet50": models.resnet50,
+    "bert": models.bert,
+    "gpt2": models.gpt2,
+    "vit": lambda **how: models.vit(**{"layers": 12, **how}),
+    "llama": models.llama,
+    "whisper": models.whisper,
+    "convnext": models.convnext,
+    "efficientnet": models.efficientnet,
+    "mobilenet": models.mobilenet,
+    "densenet": models.densenet,
+    "unet": models.unet,
 }
 TAKES = {name: set(inspect.signature(make).parameters) for name, make in NETWORKS.items()} | {"vit": {"batch", "size"}}
 SMALL: dict[str, dict[str, Any]] = {
@@ -53,6 +60,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "vit": {"layers": 1, "size": 32, "hidden": 32, "heads": 2, "classes": 5},
     "llama": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 4, "shared": 2, "inner": 48, "words": 50},
     "whisper": {"layers": 1, "tokens": 6, "hidden": 32, "heads": 2, "bands": 5},
+    "convnext": {"layers": (1, 1), "width": 8, "size": 32, "classes": 5},
+    "efficientnet": {"size": 32, "depth": 3},
+    "mobilenet": {"size": 32, "depth": 5},
+    "densenet": {"layers": (2, 2), "grown": 4, "size": 32, "classes": 5},
+    "unet": {"size": 8, "width": 16, "groups": 4, "heads": 2},
 }
 MOST = {"fp32": 1e-3, "fp16": 2e-2}  # of an output's greatest number
 RIVALS: dict[str, Callable[[Any], Any]] = {
@@ -121,7 +133,7 @@ def run_network(network: Network, made: Future[float], place: Path, args: argpar
             torch_outputs(model, arrays, dtype), torch_outputs(model, arrays, "fp32")
         )
         row |= times(program, network, arrays, given, args.rivals)
-        row |= graph_times(program, network, arrays)
+        row |= graph_times(program, network, arrays, args.rivals)
         if args.profile:
             from tinyir.runtime.profile import table_of
 
@@ -180,9 +192,9 @@ def times(program: Any, network: Network, arrays: Arrays, given: Arrays, rivals:
     return row
 
 
-def graph_times(program: Any, network: Network, arrays: Arrays) -> dict[str, Any]:
-    """Microseconds of one CUDA graph of the whole network, ours and torch's, in turns; and attention's share of the
-    launches of each."""
+def graph_times(program: Any, network: Network, arrays: Arrays, rivals: list[str]) -> dict[str, Any]:
+    """Microseconds of one CUDA graph of the whole network, ours and torch's (eager and compiled, of `rivals`), in
+    turns; and attention's share of the launches of each."""
     import torch
 
     from tests.bench.attention import graph_of
@@ -193,7 +205,7 @@ def graph_times(program: Any, network: Network, arrays: Arrays) -> dict[str, Any
     module = torch_network(network.model, arrays, _torch_dtype(network.dtype))
     inputs, row, replays = torch_inputs(network.model, arrays, network.dtype), {}, {}
     with torch.no_grad():
-        for word in ("eager", "compile"):
+        for word in (word for word in ("eager", "compile") if word in rivals):
             try:
                 made = RIVALS[word](module)
                 replays[word] = graph_of(ours.device, lambda made=made: made(**inputs))

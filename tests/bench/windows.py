@@ -9,10 +9,10 @@ and pools.
 convolutions have a bias and relu behind it. Rivals, in the same run and in turns with ours: torch's conv2d and pools
 with `cudnn.benchmark`, on images in our order of dims, and with `--compile 120` what torch.compile makes of the same
 call until that many seconds have passed. `copy_us` is a copy of as many bytes, `ffma_us` the products at the card's
-peak. With `--plans 12` that many other plans are measured too, drawn from all of `direct`, of a dense convolution
-from `haloed`, which reads images as they are. Operands are random normal; the largest error, in units of the result's
-largest number, must be no more than twice torch's against fp64, or 2^-11. Both sides run as CUDA graphs from a cold L2
-cache. Medians in microseconds.
+peak. With `--plans 12` that many other plans are measured too, drawn from all of `direct`, of a dense convolution and
+of a first layer from `haloed`, which reads images as they are. Operands are random normal; the largest error, in units
+of the result's largest number, must be no more than twice torch's against fp64, or 2^-11. Both sides run as CUDA graphs
+from a cold L2 cache. Medians in microseconds.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ LAYERS = (
     ("depthwise", 384, 28, 384, 7, 1, 384),
     ("grouped", 128, 56, 128, 3, 1, 32),
     ("grouped", 512, 14, 512, 3, 1, 32),
+    ("stem", 3, 224, 64, 7, 2, 1),
     ("stem", 3, 224, 32, 3, 2, 1),
     ("stem", 1, 112, 32, 3, 1, 1),
     ("max", 64, 112, 64, 3, 2, 1),
@@ -143,18 +144,19 @@ def module_of(case: Case, arch: str = "sm90") -> Any:
 
 
 def others_of(case: Case, module: Any, count: int) -> list[Any]:
-    """The module with other plans for its last region, drawn from all of `direct`, of a dense convolution of
-    `haloed`, which reads images as they are."""
+    """The module with other plans for its last region, drawn from all of `direct`, of a dense convolution and of a
+    first layer of `haloed`, which reads images as they are."""
     from tinyir.kernels import direct, haloed
     from tinyir.kernels.family import Problem
     from tinyir.kernels.problem import kernel_of
     from tinyir.kit.records import replace
     from tinyir.lower.plan import card_of
 
-    if case.kind == "dense":
+    is_multiplied = case.kind in ("dense", "stem")
+    if is_multiplied:
         module = module_of(case, "sm80")
         module = replace(module, plans=tuple(replace(p, arch="sm90") for p in module.plans))
-    family, kind = (haloed.FAMILY, "contraction") if case.kind == "dense" else (direct.FAMILY, "window")
+    family, kind = (haloed.FAMILY, "contraction") if is_multiplied else (direct.FAMILY, "window")
     one = module.program.program.regions[-1]
     kernel = kernel_of(one, kind)
     if kernel is None or not count:
@@ -197,6 +199,7 @@ def emitted(case: Case, count: int) -> list[tuple[Any, str]]:
             "micro": plan.micro or plan.warp_tile,
             "threads": plan.threads,
             "width": plan.widest,
+            "cache": [c.where for c in plan.cache],
             "expected_us": expected.microseconds if expected else None,
             "bound": expected.bound if expected else None,
             "kernels": len(one.plans),

@@ -110,16 +110,52 @@ class Network:
         return self.op("Elementwise", name, list(inputs), self.shape(inputs[0]), fn=fn, **attrs)
 
     def conv(
-        self, x: str, name: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, has_bias: bool = False
+        self,
+        x: str,
+        name: str,
+        channels: int,
+        kernel: int,
+        stride: int = 1,
+        pad: int = 0,
+        has_bias: bool = False,
+        groups: int = 1,
     ) -> str:
         """A kernel of one length along each axis of x [N, C, ...]."""
         n, c, *space = self.shape(x)
-        taps = [kernel] * len(space)
-        inputs = [x, self.param(f"{name}.weight", [channels, c, *taps], math.sqrt(2 / (c * math.prod(taps))))]
-        if has_bias:
-            inputs.append(self.param(f"{name}.bias", [channels]))
-        out = [(s + 2 * pad - kernel) // stride + 1 for s in space]
-        return self.op("Conv", name, inputs, [n, channels, *out], stride=[stride], pad=[pad])
+        taps, side = [kernel] * len(space), c // groups
+        weight = self.param(f"{name}.weight", [channels, side, *taps], math.sqrt(2 / (side * math.prod(taps))))
+        inputs = [x, weight, *([self.param(f"{name}.bias", [channels])] if has_bias else [])]
+        how = {"groups": groups} if groups > 1 else {}
+        return self.op(
+            "Conv", name, inputs, [n, channels, *_slid(space, kernel, stride, pad)], stride=[stride], pad=[pad], **how
+        )
+
+    def pool(self, x: str, name: str, mode: str, kernel: int, stride: int, pad: int = 0) -> str:
+        """The greatest number of each window of x [N, C, ...], or their mean."""
+        n, c, *space = self.shape(x)
+        how = {"mode": mode, "kernel": [kernel], "stride": [stride], "pad": [pad]}
+        return self.op("Pool", name, [x], [n, c, *_slid(space, kernel, stride, pad)], **how)
+
+    def means(self, x: str, name: str) -> str:
+        """Of each channel: x [N, C, ...] -> [N, C]."""
+        n, c, *space = self.shape(x)
+        found = self.op("Pool", name, [x], [n, c, *(1 for _ in space)], mode="average")
+        return self.op("Flatten", f"{name}.flat", [found], [n, c])
+
+    def normed(
+        self,
+        x: str,
+        name: str,
+        channels: int,
+        kernel: int,
+        stride: int = 1,
+        pad: int = 0,
+        groups: int = 1,
+        fn: str = "relu",
+    ) -> str:
+        """A convolution, its batch norm, and `fn` of that where one is given."""
+        y = self.batch_norm(self.conv(x, f"{name}.conv", channels, kernel, stride, pad, groups=groups), f"{name}.bn")
+        return self.elementwise(fn, f"{name}.{fn}", y) if fn else y
 
     def batch_norm(self, x: str, name: str) -> str:
         """Over the channels of x [N, C, ...]."""
@@ -129,6 +165,24 @@ class Network:
             for part, mean in (("scale", 1.0), ("shift", 0.0), ("mean", 0.0), ("variance", 1.0))
         ]
         return self.op("BatchNorm", name, [x, *rest], self.shape(x))
+
+    def group_norm(self, x: str, name: str, groups: int) -> str:
+        """Over each group of channels of x [N, C, ...]."""
+        c = self.shape(x)[1]
+        scale, shift = self.param(f"{name}.scale", [c], 0.1, 1.0), self.param(f"{name}.shift", [c])
+        return self.op("GroupNorm", name, [x, scale, shift], self.shape(x), groups=groups)
+
+    def turned(self, x: str, name: str, is_last: bool) -> str:
+        """x [N, C, H, W] with its channels last, or back."""
+        perm = [0, 2, 3, 1] if is_last else [0, 3, 1, 2]
+        return self.op("Transpose", name, [x], [self.shape(x)[n] for n in perm], perm=perm)
+
+    def joined(self, parts: list[str], name: str) -> str:
+        """The channels of all parts [N, C, ...]; the part where it is the only one."""
+        if len(parts) == 1:
+            return parts[0]
+        n, _, *space = self.shape(parts[0])
+        return self.op("Concat", name, list(parts), [n, sum(self.shape(p)[1] for p in parts), *space], axis=1)
 
     def layer_norm(self, x: str, name: str) -> str:
         """Over the last axis."""
@@ -160,22 +214,21 @@ class Network:
         turned = self.op("Transpose", f"{name}.back", [found], [b, s, heads, size // heads], perm=[0, 2, 1, 3])
         return self.op("Reshape", f"{name}.joined", [turned], [b, s, size], shape=[b, s, size])
 
-    def split(self, x: str, names: list[str]) -> list[str]:
-        """x cut into equal parts along its last axis."""
-        *rows, size = self.shape(x)
+    def split(self, x: str, names: list[str], axis: int = -1) -> list[str]:
+        """x cut into equal parts along an axis."""
+        shape = self.shape(x)
+        shape[axis] //= len(names)
         for name in names:
-            self.tensors[name] = {"dtype": self.dtype, "shape": [*rows, size // len(names)]}
-        self.ops.append(
-            {
-                "op": "Split",
-                "name": f"{x}.split",
-                "inputs": [x],
-                "outputs": names,
-                "attrs": {"axis": -1, "parts": len(names)},
-            }
-        )
+            self.tensors[name] = {"dtype": self.dtype, "shape": shape}
+        how = {"axis": axis, "parts": len(names)}
+        self.ops.append({"op": "Split", "name": f"{x}.split", "inputs": [x], "outputs": names, "attrs": how})
         return names
 
     def embedding(self, table: str, ids: str, name: str) -> str:
         """Rows of `table` [V, H] at ids [...]."""
         return self.op("Embedding", name, [table, ids], [*self.shape(ids), self.shape(table)[-1]])
+
+
+def _slid(space: Shape, kernel: int, stride: int, pad: int) -> Shape:
+    """How many windows there are along each axis."""
+    return [(size + 2 * pad - kernel) // stride + 1 for size in space]

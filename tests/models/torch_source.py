@@ -68,11 +68,14 @@ def _shapes_of(model: RandomModel, op: Op) -> list[Any]:
 # --- one writer an op: its attributes (with `shapes` of its outputs and `given` of its inputs), then what its inputs are called  # noqa: E501
 
 
+FUNCTIONAL = {"silu": "silu", "hard_swish": "hardswish", "hard_sigmoid": "hardsigmoid"}
+
+
 def _elementwise(a: Op, *x: str) -> str:
     if a["fn"] == "gelu":
         return f"F.gelu({x[0]}, approximate={a.get('approximate', 'none')!r})"
-    if a["fn"] == "silu":
-        return f"F.silu({x[0]})"
+    if a["fn"] in FUNCTIONAL:
+        return f"F.{FUNCTIONAL[a['fn']]}({x[0]})"
     return f"torch.{a['fn']}({', '.join(x)})"
 
 
@@ -83,13 +86,15 @@ def _gemm(a: Op, x: str, w: str, *bias: str) -> str:
 
 def _conv(a: Op, *x: str) -> str:
     rank = len(a["shapes"][0]) - 2
-    return f"F.conv{rank}d({', '.join(x)}, stride={a['stride'][0]}, padding={a['pad'][0]})"
+    how = f"stride={a['stride'][0]}, padding={a['pad'][0]}, groups={a.get('groups', 1)}"
+    return f"F.conv{rank}d({', '.join(x)}, {how})"
 
 
 def _pool(a: Op, x: str) -> str:
-    if a["mode"] == "max":
-        return f"F.max_pool2d({x}, {a['kernel'][0]}, {a['stride'][0]}, {a['pad'][0]})"
-    return f"{x}.mean((2, 3), keepdim=True)"
+    if "kernel" not in a:
+        return f"{x}.mean((2, 3), keepdim=True)"
+    word = {"max": "max", "average": "avg"}[a["mode"]]
+    return f"F.{word}_pool2d({x}, {a['kernel'][0]}, {a['stride'][0]}, {a['pad'][0]})"
 
 
 def _attention(a: Op, q: str, k: str, v: str, *mask: str) -> str:
@@ -113,6 +118,8 @@ WRITERS: dict[str, Callable[..., str]] = {
     "Slice": _slice,
     "BatchNorm": lambda a, x, scale, shift, mean, variance: f"F.batch_norm({x}, {mean}, {variance}, {scale}, {shift})",
     "LayerNorm": lambda a, x, *rest: f"F.layer_norm({x}, {tuple(a['shapes'][0][-1:])}, {', '.join(rest)})",
+    "GroupNorm": lambda a, x, scale, shift: f"F.group_norm({x}, {a['groups']}, {scale}, {shift})",
+    "Resize": lambda a, x: f"F.interpolate({x}, scale_factor={a['scales'][0]}, mode='nearest')",
     "RMSNorm": lambda a, x, scale: f"F.rms_norm({x}, {tuple(a['shapes'][0][-1:])}, {scale}, 1e-5)",
     "Embedding": lambda a, table, ids: f"F.embedding({ids}, {table})",
     "Split": lambda a, x: f"{x}.chunk({a['parts']}, {a['axis']})",

@@ -54,13 +54,22 @@ def whole_numbers(module: region.Module, seed: int) -> dict[str, np.ndarray]:
 
 
 def check_drawn(seed: int) -> None:
-    """A drawn fold, by a drawn plan, gives what playback gives; whole numbers, so that sums are exact."""
+    """A drawn fold, by a drawn plan, gives what playback gives."""
     text = drawn(seed).text()
-    one = random.Random(seed).choice(plans_of(text, random.Random(seed).choice(["sm80", "sm90"])))
+    check_plan(text, random.Random(seed).choice(plans_of(text, random.Random(seed).choice(["sm80", "sm90"]))), seed)
+
+
+def check_plan(text: str, one: plan.Plan, seed: int) -> None:
+    """A plan gives what playback gives, of whole numbers, so that sums are exact."""
     module = region.parse(text)
     arrays = whole_numbers(module, seed)
     found = ran(plan.parse(plan.show(plan.Module(module, (one,)))), arrays)
-    np.testing.assert_array_equal(found["y"], play(module, arrays)["y"], err_msg=f"{drawn(seed)} {one.micro}")
+    np.testing.assert_array_equal(found["y"], play(module, arrays)["y"], err_msg=f"{text} {one.micro}")
+
+
+def walks_of(text: str) -> list[plan.Plan]:
+    """The plans by which threads walk down their rows."""
+    return [p for p in plans_of(text) if p.cache]
 
 
 @needs_host_compiler
@@ -74,6 +83,55 @@ def test_windows_are_folded_as_playback_folds_them(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12, 112))
 def test_more_windows_are_folded_as_playback_folds_them(seed: int) -> None:
     check_drawn(seed)
+
+
+WALKED: dict[str, dict[str, Any]] = {
+    "by ones": {"sizes": (17, 8), "window": (5, 3), "before": (2, 1), "behind": (2, 1)},
+    "by twos": {"sizes": (19, 6), "steps": (2, 1)},
+    "by twos, windows of four": {"sizes": (18, 6), "window": (4, 3), "steps": (2, 2)},
+    "by threes, without padding": {
+        "sizes": (31, 7),
+        "window": (5, 2),
+        "steps": (3, 1),
+        "before": (0, 0),
+        "behind": (0, 0),
+    },
+    "columns spread": {"sizes": (9, 12), "spread": (1, 3)},
+    "maxima": {"kind": "max", "sizes": (14, 9)},
+    "with a residual": {"sizes": (11, 8), "has_residual": True},
+}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", WALKED)
+def test_a_walk_folds_as_playback_folds(name: str) -> None:
+    """In two lines or more of rows, of which the last may hang over the end."""
+    text = replace(DEPTHWISE, groups=8, is_last=False, **WALKED[name]).text()
+    plans = walks_of(text)
+    check_plan(text, random.Random(name).choice([p for p in plans if p.micro[0] < max(q.micro[0] for q in plans)]), 1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"is_last": True},  # channels are innermost
+        {"spread": (2, 1), "before": (2, 1), "behind": (2, 1)},  # rows of taps apart
+        {"steps": (3, 1)},  # no row belongs to two rows of results
+        {"kind": "grouped", "groups": 16, "side": 4, "made": 4},
+    ],
+)
+def test_what_is_not_walked(more: dict[str, Any]) -> None:
+    assert walks_of(replace(DEPTHWISE, **{"is_last": False} | more).text()) == []
+
+
+def test_a_walk_fetches_a_row_once_and_factors_once() -> None:
+    """Of 28 rows, windows of 3: two that precede the first whole row of results, and one that is on its way at the end;
+    the factor of a tap before them."""
+    text = replace(DEPTHWISE, is_last=False).text()
+    one = next(p for p in walks_of(text) if p.micro == (28, 4, 1))
+    (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
+    assert fetches(kernel) == (28 + 2 + 1) * 3
+    assert fetches(kernel, "w") == 9
 
 
 @pytest.mark.parametrize("is_last", [True, False])
@@ -99,18 +157,19 @@ def kernel_of(text: str, micro: tuple[int, int, int]) -> nodes.Kernel:
     return module.kernels[0]
 
 
-def fetches(kernel: nodes.Kernel) -> dict[str, int]:
-    """Accesses of a thread to each tensor of the images, loops written out."""
-    found: dict[str, int] = {}
+def fetches(kernel: nodes.Kernel, tensor: str = "x") -> int:
+    """Accesses of a thread to a tensor, by default the image, loops written out."""
+    found = 0
 
     def walk(body: tuple[Any, ...], turns: int) -> None:
+        nonlocal found
         for s in body:
             if isinstance(s, nodes.For):
-                walk(s.body, turns * s.high.evaluate({}))
+                walk(s.body, turns * (s.high - s.low).evaluate({}))
             elif isinstance(s, nodes.If):
                 walk((*s.body, *s.otherwise), turns)
-            elif isinstance(s, nodes.Assign) and s.to.name.endswith(".row") and hasattr(s.value, "tensor"):
-                found[s.value.tensor] = found.get(s.value.tensor, 0) + turns
+            elif isinstance(s, nodes.Assign) and getattr(s.value, "tensor", "") == tensor:
+                found += turns
 
     walk(kernel.body, 1)
     return found
@@ -129,7 +188,7 @@ def fetches(kernel: nodes.Kernel) -> dict[str, int]:
     ],
 )
 def test_a_row_is_fetched_once_for_all_results_of_a_block(more: dict, micro: tuple, wanted: int) -> None:
-    assert fetches(kernel_of(replace(DEPTHWISE, **more).text(), micro)) == {"x": wanted}
+    assert fetches(kernel_of(replace(DEPTHWISE, **more).text(), micro)) == wanted
 
 
 def test_what_lies_outside_needs_no_guard_in_the_sums() -> None:

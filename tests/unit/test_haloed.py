@@ -4,6 +4,7 @@ what is none, how often an image is fetched, and the sample of the seed."""
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,16 @@ def images_first(text: str) -> str:
     )
 
 
-def check_drawn(seed: int) -> bool:
+def check_drawn(seed: int, **more: Any) -> bool:
     """A drawn convolution of two axes, by a drawn plan, gives what playback gives; whether it is one."""
-    case = drawn(seed) | {"weight": "taps first"}
+    case = drawn(seed) | {"weight": "taps first"} | more
     text = conv(**case)
     if len(case["sizes"]) != 2 or min(case["window"]) == 1:
         return False
-    one = random.Random(seed).choice(plans_of(text, random.Random(seed).choice(["sm80", "sm90"])))
+    plans = plans_of(text, random.Random(seed).choice(["sm80", "sm90"]))
+    one = random.Random(seed).choice([p for p in plans if p.stages == 1] or plans)
+    if one.stages == 1:  # fewer CTAs than tiles
+        one = replace(one, persistent=max(1, one.persistent // 3))
     module = region.parse(text)
     arrays = whole_numbers(module)
     found = ran(plan.parse(plan.show(plan.Module(module, (one,)))), arrays)
@@ -78,6 +82,38 @@ def test_windows_are_multiplied_as_playback_does() -> None:
 @needs_host_compiler
 def test_more_windows_are_multiplied_as_playback_does() -> None:
     assert sum(check_drawn(seed) for seed in range(14, 120)) >= 30
+
+
+@needs_host_compiler
+def test_windows_of_few_channels_are_expanded_as_playback_does() -> None:
+    assert all(check_drawn(seed, channels=1 + seed % 5) for seed in (3, 5, 8, 13))
+
+
+@pytest.mark.slow
+@needs_host_compiler
+def test_more_windows_of_few_channels_are_expanded_as_playback_does() -> None:
+    assert sum(check_drawn(seed, channels=1 + seed % 8) for seed in range(14, 150)) >= 25
+
+
+@pytest.mark.parametrize("channels, expanded", [(8, True), (9, False)])
+def test_windows_are_expanded_of_few_channels_alone(channels: int, expanded: bool) -> None:
+    assert any(p.stages == 1 for p in plans_of(conv(**CONV | {"channels": channels}))) == expanded
+
+
+def test_expanded_windows_have_no_more_zeros_than_fill_up_a_fragment() -> None:
+    """The sum of 3 x 3 taps of three channels is 27 elements, and a tile's 32."""
+    plans = [p for p in plans_of(conv(**CONV | {"channels": 3})) if p.stages == 1]
+    assert plans and {p.tile[2] for p in plans} == {32}
+
+
+def test_a_cta_takes_the_factor_of_expanded_windows_once() -> None:
+    """Outside of the loop over its tiles, in which it takes an image's tile."""
+    text = conv(**CONV | {"channels": 3})
+    one = next(p for p in plans_of(text) if p.stages == 1)
+    (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
+    (loop,) = (s for s in kernel.body if isinstance(s, nodes.For))
+    copies = {s.to.name for s in statements(kernel.body) if isinstance(s, nodes.Copy)}
+    assert {s.to.name for s in statements(loop.body) if isinstance(s, nodes.Copy)} == {"image"} < copies
 
 
 @needs_host_compiler

@@ -59,6 +59,23 @@ def test_a_norm_reads_what_the_product_rounds_to(kind: str) -> None:
     assert outputs_of(regions_of(norm_of(kind))) == {"y": ["a fp16"], "n": ["n fp16"]}
 
 
+def test_a_norm_reads_what_a_depthwise_convolution_rounds_to() -> None:
+    net = Network("m", "fp16")
+    x = net.conv(net.input("x", [1, 8, 6, 6]), "y", 8, 3, 1, 1, groups=8)
+    found = outputs_of(regions_of(net.model(net.layer_norm(net.turned(x, "last", True), "n"))))
+    assert found == {"y": ["y fp16"], "n": ["n fp16"]}
+
+
+def gated() -> RandomModel:
+    """A norm of groups of channels, and x * sigmoid(x) of it."""
+    net = Network("m", "fp16")
+    return net.model(net.elementwise("silu", "s", net.group_norm(net.input("x", [2, 8, 4, 4]), "n", 2)))
+
+
+def test_what_reads_a_moved_value_twice_is_written_where_that_is_made() -> None:
+    assert outputs_of(regions_of(gated())) == {"s": ["s fp16"]}
+
+
 def test_what_one_other_kernel_reads_is_computed_there() -> None:
     assert outputs_of(regions_of(rotated())) == {"y": ["y fp16"], "turned": ["turned fp16"]}
 
@@ -79,7 +96,9 @@ def test_a_value_that_two_kernels_read_stays_where_it_is_made() -> None:
     assert any("cos fp16" in written for written in outputs_of(regions_of(net.model(*sums))).values())
 
 
-@pytest.mark.parametrize("model", [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated()], ids=["layer", "rms", "rope"])
+@pytest.mark.parametrize(
+    "model", [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated(), gated()], ids=["layer", "rms", "rope", "gated"]
+)
 def test_the_numbers_stay(model: RandomModel) -> None:
     arrays = model.arrays(3)
     module = regions_of(model)

@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models import RandomModel, bert, gpt2, llama, resnet50, vit, whisper
+from tests import models
+from tests.models import RandomModel
 from tests.models.torch_source import source_of, variables_of
 from tinyir.front.json import read
 from tinyir.play import tiny as play_tiny
 
 SMALL = [
-    resnet50(layers=(1, 1), width=4, size=32, classes=5),
-    bert(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
-    gpt2(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
-    vit(size=32, hidden=32, heads=2, classes=5),
-    llama(layers=1, tokens=8, hidden=32, heads=4, shared=2, inner=48, words=50),
-    whisper(layers=1, tokens=6, hidden=32, heads=2, bands=5),
+    models.resnet50(layers=(1, 1), width=4, size=32, classes=5),
+    models.bert(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
+    models.gpt2(layers=1, tokens=8, hidden=32, heads=2, words=50, positions=16),
+    models.vit(size=32, hidden=32, heads=2, classes=5),
+    models.llama(layers=1, tokens=8, hidden=32, heads=4, shared=2, inner=48, words=50),
+    models.whisper(layers=1, tokens=6, hidden=32, heads=2, bands=5),
+    models.convnext(layers=(1, 1), width=8, size=32, classes=5),
+    models.densenet(layers=(2, 2), grown=4, size=32, classes=5),
+    models.efficientnet(size=32, depth=3),
+    models.mobilenet(size=32, depth=5),
+    models.unet(size=8, width=16, groups=4, heads=2),
 ]
 
 
@@ -49,12 +55,14 @@ def windows(x: np.ndarray, kernel: tuple[int, int], stride: int, pad: int, fill:
     return np.lib.stride_tricks.sliding_window_view(filled, kernel, (2, 3))[:, :, ::stride, ::stride]
 
 
-def conv2d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0) -> Any:
-    found = np.einsum("nchwij,ocij->nohw", windows(x, w.shape[2:], stride, padding, 0), w)
+def conv2d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0, groups: int = 1) -> Any:
+    pairs = zip(np.split(windows(x, w.shape[2:], stride, padding, 0), groups, 1), np.split(np.asarray(w), groups))
+    found = np.concatenate([np.einsum("nchwij,ocij->nohw", seen, taps) for seen, taps in pairs], 1)
     return (found if bias is None else found + bias[:, None, None]).view(Tensor)
 
 
-def conv1d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0) -> Any:
+def conv1d(x: Any, w: Any, bias: Any = None, stride: int = 1, padding: int = 0, groups: int = 1) -> Any:
+    assert groups == 1
     filled = np.pad(np.asarray(x), ((0, 0), (0, 0), (padding, padding)))
     found = np.einsum(
         "nctj,ocj->not", np.lib.stride_tricks.sliding_window_view(filled, w.shape[2], 2)[:, :, ::stride], w
@@ -90,6 +98,18 @@ def batch_norm(x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
     ]
 
 
+def group_norm(x: Any, groups: int, scale: Any, shift: Any) -> Any:
+    n, c, *space = x.shape
+    rows = np.asarray(x).reshape(n, groups, -1)
+    normed = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    return (normed.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]).view(Tensor)
+
+
+def interpolate(x: Any, scale_factor: float, mode: str) -> Any:
+    assert mode == "nearest"
+    return x.repeat(int(scale_factor), 2).repeat(int(scale_factor), 3)
+
+
 class Module:
     def register_parameter(self, name: str, value: Any) -> None:
         setattr(self, name, value)
@@ -105,6 +125,10 @@ F = types.SimpleNamespace(
     conv2d=conv2d,
     rms_norm=rms_norm,
     silu=lambda x: x / (1 + np.exp(-x)),
+    hardswish=lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    hardsigmoid=lambda x: np.clip(x / 6 + 0.5, 0, 1),
+    group_norm=group_norm,
+    interpolate=interpolate,
     gelu=gelu,
     layer_norm=layer_norm,
     batch_norm=batch_norm,
@@ -114,12 +138,14 @@ F = types.SimpleNamespace(
     max_pool2d=lambda x, kernel, stride, pad: (
         windows(x, (kernel, kernel), stride, pad, -np.inf).max((-1, -2)).view(Tensor)
     ),
+    avg_pool2d=lambda x, kernel, stride, pad: windows(x, (kernel, kernel), stride, pad, 0).mean((-1, -2)).view(Tensor),
 )
 torch = types.SimpleNamespace(
     nn=types.SimpleNamespace(Module=Module, Parameter=lambda value, requires_grad: value),
     relu=lambda x: np.maximum(x, 0),
     add=np.add,
     tanh=np.tanh,
+    sigmoid=lambda x: 1 / (1 + np.exp(-x)),
     mul=np.multiply,
     neg=np.negative,
     cat=lambda parts, axis: np.concatenate(parts, axis).view(Tensor),

@@ -20,7 +20,7 @@ WORDS: dict[str, tuple[str, ...]] = {
         "warp.y",
         "warpgroup",
     ),
-    "cache": ("smem",),
+    "cache": ("smem", "reg"),
     "load": ("ld", "cp_async", "tma", "windows"),
     "way": ("", "im2col", "halo"),
     "store": ("global", "tma", "rows", "columns"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ...ir.body import Read, walk
+from ...ir.body import Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
 from ...ir.plan.fields import Plan
@@ -27,24 +27,41 @@ ALONG_PLACES = {"columns": "thread.x", "rows": "thread.y", "planes": "thread.z"}
 @dataclass(frozen=True, slots=True)
 class Block:
     """`rows` x `columns` results of a thread, of `wide` neighbours each where those are along the planes. `access` is
-    how many elements of an image a thread takes at once."""
+    how many elements of an image a thread takes at once, `walk` how many blocks it computes one below the other."""
 
     kernel: Windowed
     rows: int
     columns: int
     wide: int
     access: int
+    walk: int = 1
 
     @classmethod
     def of(cls, plan: Plan, kernel: Windowed) -> Block:
         """The block of a plan."""
-        rows, columns, wide = plan.micro
-        return cls(kernel, rows, columns, wide if kernel.is_across else 1, plan.widest)
+        high, columns, wide = plan.micro
+        rows, walk = (1, high) if plan.cache else (high, 1)
+        return cls(kernel, rows, columns, wide if kernel.is_across else 1, plan.widest, walk)
+
+    @property
+    def reach(self) -> tuple[int, int, int]:
+        """Results that a thread computes along rows, columns and planes."""
+        return self.rows * self.walk, self.columns, self.wide
 
     @property
     def results(self) -> int:
         """Of a thread, of one fold."""
         return self.rows * self.columns * self.wide
+
+    @property
+    def slots(self) -> int:
+        """Rows of results that registers hold: of a walk, those that a row of the image may belong to."""
+        return self.rows if self.walk == 1 else slots_of(self.kernel)
+
+    @property
+    def turns(self) -> int:
+        """Of a walk: one for each row of results, and for those before the first is whole."""
+        return self.walk + self.slots - 1
 
     def row_step(self, image: Image) -> int:
         """Elements of the image from one row that the block reads to the next."""
@@ -53,6 +70,8 @@ class Block:
 
     def image_rows(self, image: Image) -> int:
         """Rows of the image that the block reads."""
+        if self.walk > 1:
+            return image.rows.step * self.turns
         return 1 if image.rows is None else (image.rows.places(self.rows) - 1) // self.row_step(image) + 1
 
     def place_step(self, image: Image) -> int:
@@ -87,6 +106,13 @@ class Block:
             step = self.place_step(image)
             return tap if self.columns == 1 else slide.step // step * column + slide.spread // step * tap
         return slide.step * column + slide.spread * tap + self.ahead(image)
+
+
+def threads_along(threads: tuple[int, ...], kernel: Windowed) -> tuple[int, int, int]:
+    """Threads of a CTA along rows, columns and planes."""
+    places = ACROSS_PLACES if kernel.is_across else ALONG_PLACES
+    count = dict(zip(("thread.x", "thread.y", "thread.z"), threads))
+    return count[places["rows"]], count[places["columns"]], count[places["planes"]]
 
 
 def wide_of(region: Region, kernel: Windowed) -> tuple[int, ...]:
@@ -140,6 +166,31 @@ def beside_of(fold: Fold) -> tuple[Read, ...]:
     return tuple(dict.fromkeys(n for n in walk(fold.reduce.body) if isinstance(n, Read) and n not in images))
 
 
+def names_of(read: Read) -> frozenset[str]:
+    """The axes that a read depends on."""
+    return frozenset(n for e in read.index for n in e.names())
+
+
+def is_guarded(fold: Fold, read: Read) -> bool:
+    """Whether a factor is read only where a guard holds."""
+    return any(isinstance(n, Select) and read in walk(n) for n in walk(fold.reduce.body))
+
+
+def slots_of(kernel: Windowed) -> int:
+    """Rows of results that a row of the image may belong to."""
+    slide = kernel.folds[0].images[0].rows
+    return -(-slide.taps // slide.step)
+
+
+def is_walked(kernel: Windowed) -> bool:
+    """Whether threads may walk down a tile: one fold of no other axes than its taps, whose rows are side by side and
+    overlap, with columns innermost. (With planes innermost no walk was faster than blocks.)"""
+    if kernel.is_across or len(kernel.folds) > 1 or kernel.folds[0].beside:
+        return False
+    slide = kernel.folds[0].images[0].rows
+    return slide is not None and slide.spread == 1 and slide.taps > slide.step
+
+
 def _is_side_by_side(kind: object, index: tuple[Expr, ...], axis: str, width: int) -> bool:
     """Whether this number of neighbours along an axis are one access."""
     rest = offset_of(kind.shape, index) - axis
@@ -172,7 +223,12 @@ __all__ = [
     "Block",
     "accesses_of",
     "beside_of",
+    "is_guarded",
     "is_one_access",
+    "is_walked",
+    "names_of",
+    "slots_of",
     "store_width",
+    "threads_along",
     "wide_of",
 ]

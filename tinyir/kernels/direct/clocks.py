@@ -1,7 +1,8 @@
 """The cost of a direct kernel: instructions of the folds and of what brings the rows, lines from the L1 cache, and the
 bytes with the halos that neighbouring CTAs fetch again.
 
-Fitted to 118 timings on an H200, 5 or 6 plans each of 24 problems: off by 28 % (root mean square of the logarithm).
+Fitted to 118 timings on an H200, 5 or 6 plans each of 24 problems: off by 28 % (root mean square of the logarithm);
+walks to 35 of 8 problems, off by 25 %.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES
 from ..windowed import Fold, Image
-from .block import Block, beside_of, is_one_access, store_width
+from .block import Block, beside_of, is_one_access, names_of, store_width
 
 ACCESS_ISSUE = 4.4  # warp instructions of an access beside what it converts: place, guard, fill
 ELEMENT_ISSUE = 0.9  # of an element that it brings
@@ -29,8 +30,12 @@ WARP = 32
 START_US = 5.1  # of a kernel in a graph: launch, first loads, last store
 CHAIN_CLOCKS = 100  # of a thread that waits for nothing but itself, before its rows,
 ROW_CLOCKS = 67  # for a row,
-ISSUE_CLOCKS = 4.7  # and for an instruction
+ISSUE_CLOCKS = 4.7  # and for an instruction;
+WALKED_SHARE = 0.62  # of the instructions that could be issued: of a walk, whose loop is long
+WALKED_CLOCKS = 20  # of a walk, whose next row is on its way,
+WALKED_ISSUE = 1.8  # and whose sums are many
 WAITING = 0.73  # share of the time of memory that goes by unused with one warp of 16 bytes a thread on each scheduler
+WALKED_WAITING = 0.95  # the same of a walk
 SHARPNESS = 3.0  # how sharply the longest of all rules the time
 
 
@@ -46,7 +51,8 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     resident = max(1, min(at.occupancy, mine))
     us = 1 / device.clock_ghz / 1e3
     width = block.wide if kernel.is_across else store_width(region, kernel, block.columns)
-    issue = STORE_ISSUE * block.results / width + sum(_issued(block, f, region) for f in kernel.folds)
+    results = block.results * block.walk
+    issue = STORE_ISSUE * results / width + sum(_issued(block, f, region) for f in kernel.folds)
     lines = STORE_LINES * _lines_stored(plan, block, region, width) + sum(
         _lines(plan, block, f, region) for f in kernel.folds
     )
@@ -61,10 +67,10 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     on_a_scheduler = resident * warps / device.arch.schedulers * access / 16
     parts = {
         "memory": longer_of(at.work.bytes / device.dram_bytes_per_us, through, SHARPNESS)
-        * (1 + WAITING / on_a_scheduler),
-        "compute": us * mine * warps * issue / device.arch.schedulers,
+        * (1 + (WALKED_WAITING if block.walk > 1 else WAITING) / on_a_scheduler),
+        "compute": us * mine * warps * issue / device.arch.schedulers / (WALKED_SHARE if block.walk > 1 else 1),
         "cached": us * mine * warps * lines,
-        "latency": us * mine / resident * (CHAIN_CLOCKS + ROW_CLOCKS * turns + ISSUE_CLOCKS * issue),
+        "latency": us * mine / resident * _alone(block, turns, issue),
     }
     joined = sum(part**SHARPNESS for part in parts.values()) ** (1 / SHARPNESS)
     longest = max(parts, key=lambda part: parts[part])
@@ -73,11 +79,19 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     return Clocks({**found, told: joined}, START_US)
 
 
+def _alone(block: Block, turns: int, issue: float) -> float:
+    """Clocks of a thread that waits for nothing but itself."""
+    if block.walk > 1:
+        return CHAIN_CLOCKS + WALKED_CLOCKS * turns + WALKED_ISSUE * issue
+    return CHAIN_CLOCKS + ROW_CLOCKS * turns + ISSUE_CLOCKS * issue
+
+
 def _lines_stored(plan: Plan, block: Block, region: Region, width: int) -> float:
     """Lines that a warp writes for the results of its threads."""
     size = max(t.type.dtype.bytes for t in region.outputs)
     return (
         block.results
+        * block.walk
         / width
         * _lines_of_warp(plan, block, block.wide if block.kernel.is_across else block.columns, size)
     )
@@ -100,7 +114,15 @@ def _turns(fold: Fold) -> int:
 def _pairs(block: Block, fold: Fold) -> int:
     """Rows of results that take a row of an image, over all its rows."""
     rows = fold.images[0].rows
+    if block.walk > 1:
+        return block.walk * rows.taps
     return block.rows * (rows.taps if rows else 1) * _turns(fold)
+
+
+def _factors(block: Block, fold: Fold) -> int:
+    """How often the factors of a tap are fetched: for each row of results, of a walk once."""
+    taps = fold.images[0].columns.taps
+    return taps * (fold.images[0].rows.taps if block.walk > 1 else _pairs(block, fold))
 
 
 def _issued(block: Block, fold: Fold, region: Region) -> float:
@@ -109,8 +131,8 @@ def _issued(block: Block, fold: Fold, region: Region) -> float:
     work = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(fold.reduce.body))
     work = max(1, work) * FOLD_ISSUE.get(fold.reduce.op, 1.0)  # a product and its sum are one instruction
     along, pairs = block.columns * block.wide, _pairs(block, fold)
-    found = pairs * taps * (along * work + _beside_issued(block, fold, region))
-    if fold.is_of_elements and block.rows > 1:
+    found = pairs * taps * along * work + _factors(block, fold) * _beside_issued(block, fold, region)
+    if fold.is_of_elements and block.slots > 1:
         found = along * work * (block.image_rows(fold.images[0]) * taps * _turns(fold) + pairs)
     for image in fold.images:
         accesses = block.image_rows(image) * block.loads(image) * _turns(fold)
@@ -130,7 +152,7 @@ def _beside_issued(block: Block, fold: Fold, region: Region) -> float:
 def _in_neighbours(block: Block, read: Read, region: Region) -> tuple[bool, bool]:
     """Whether a factor is another one for each neighbour of a thread, and whether these are one access."""
     name = block.kernel.planes[-1].name if block.wide > 1 else ""
-    is_wide = name in {n for e in read.index for n in e.names()}
+    is_wide = name in names_of(read)
     return is_wide, is_wide and is_one_access(region, read, name, block.wide)
 
 
@@ -141,7 +163,7 @@ def _lines(plan: Plan, block: Block, fold: Fold, region: Region) -> float:
         is_wide, is_whole = _in_neighbours(block, read, region)
         is_apart = block.kernel.is_across and region.iters[-1].name not in nearest(read.index)
         each = block.wide * read.dtype.bytes / 4 if is_whole else APART_LINES * block.wide if is_apart else 1.0
-        found += _pairs(block, fold) * fold.images[0].columns.taps * max(1.0, each)
+        found += _factors(block, fold) * max(1.0, each)
     for image in fold.images:
         apart = block.of_access(image) if block.kernel.is_across else image.columns.step * block.columns
         each = _lines_of_warp(plan, block, apart, image.read.dtype.bytes)

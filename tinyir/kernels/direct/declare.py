@@ -1,27 +1,48 @@
-"""What a CTA of a direct kernel takes: the registers of a thread's block, and of an image's row."""
+"""What a CTA of a direct kernel takes: the registers of a thread's block, an image's row, a walk's factors."""
 
 from __future__ import annotations
+
+import math
 
 from ...ir.plan.fields import Plan
 from ..family import Needs, Problem
 from ..resources import allotted
-from .block import Block
+from .block import Block, beside_of, names_of
 
 ADDRESSING = 16  # registers beside what a thread holds
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
-    held = accumulators(plan, problem)
+    sums = accumulators(plan, problem)
     block = Block.of(plan, problem.kernel)
-    rows = max(sum(block.held(i) for i in f.images) for f in problem.kernel.folds)
-    return Needs(registers=allotted(plan, held + rows + 2 * block.wide + ADDRESSING), accumulators=held)
+    beside = kept(block) if block.walk > 1 else 2 * block.wide
+    rows = held(block) * (2 if block.walk > 1 else 1)  # of a walk, also one that is on its way
+    registers = allotted(plan, sums + rows + beside + ADDRESSING)
+    return Needs(registers=registers, accumulators=sums)
 
 
 def accumulators(plan: Plan, problem: Problem) -> int:
-    """32-bit registers of the results of all folds, and of an image's row."""
+    """32-bit registers of the results of all folds."""
     block = Block.of(plan, problem.kernel)
-    return sum(block.results * max(1, f.reduce.dtype.bytes // 4) for f in problem.kernel.folds)
+    results = block.results // block.rows * block.slots
+    return sum(results * max(1, f.reduce.dtype.bytes // 4) for f in problem.kernel.folds)
 
 
-__all__ = ["accumulators", "declare"]
+def held(block: Block) -> int:
+    """Elements of the images that a thread holds at a time."""
+    return max(sum(block.held(i) for i in f.images) for f in block.kernel.folds)
+
+
+def kept(block: Block) -> int:
+    """Registers of the factors of all taps, which a walk keeps."""
+    (fold,) = block.kernel.folds
+    plane = block.kernel.planes[-1].name
+    return sum(
+        math.prod(a.size.constant for a in fold.reduce.axes if a.name in names_of(read))
+        * (block.wide if plane in names_of(read) else 1)
+        for read in beside_of(fold)
+    )
+
+
+__all__ = ["accumulators", "declare", "held", "kept"]

@@ -1,13 +1,13 @@
 """The fields of a direct plan: `tile [rows, columns, planes]` of a CTA, `micro` of a thread, `vectorize` along what is
-innermost."""
+innermost. With `cache X -> reg at i2.i` a thread walks down its rows."""
 
 from __future__ import annotations
 
-from ...ir.plan import Bind, Vectorize
+from ...ir.plan import Bind, Cache, Plan, Vectorize
 from ..accepts import Fields, only, where
 from ..check.case import Case
 from ..windowed import Windowed
-from .block import ACROSS_PLACES, ALONG_PLACES, accesses_of, wide_of
+from .block import ACROSS_PLACES, ALONG_PLACES, accesses_of, is_walked, threads_along, wide_of
 
 
 def fields(case: Case) -> Fields:
@@ -24,10 +24,11 @@ def fields(case: Case) -> Fields:
         )
 
     return {
-        "tile": where("[micro * threads]", lambda tile: _is_covered(tile, plan.micro, plan.threads, kernel)),
+        "tile": where("[micro * threads]", lambda tile: _is_covered(plan, tile, kernel)),
         "micro": where(f"[rows, columns, planes <= {most_planes}]", is_block),
         "threads": where("[x, y, z]", lambda threads: len(threads) == 3),
         "bind": only(binds(kernel)),
+        "cache": only((), *((cached(kernel),) if is_walked(kernel) and plan.micro[:1] > (1,) else ())),
         "vectorize": only(*(along(kernel, w) for w in widths(case, columns))),
     }
 
@@ -53,12 +54,16 @@ def binds(kernel: Windowed) -> tuple[Bind, ...]:
     return (Bind(cta, "cta.x"), *inside)
 
 
-def _is_covered(tile: tuple[int, ...], micro: tuple[int, ...], threads: tuple[int, ...], kernel: Windowed) -> bool:
-    if not len(tile) == len(micro) == len(threads) == 3:
+def cached(kernel: Windowed) -> tuple[Cache, ...]:
+    """The field `cache` of a walk: registers hold a row of each image."""
+    (row,) = kernel.rows
+    return tuple(Cache(i.read.tensor, "reg", f"{row.name}.i") for f in kernel.folds for i in f.images)
+
+
+def _is_covered(plan: Plan, tile: tuple[int, ...], kernel: Windowed) -> bool:
+    if not len(tile) == len(plan.micro) == len(plan.threads) == 3:
         return False
-    places = ACROSS_PLACES if kernel.is_across else ALONG_PLACES
-    count = {place: threads[n] for n, place in enumerate(("thread.x", "thread.y", "thread.z"))}
-    return tile == tuple(m * count[places[word]] for m, word in zip(micro, ("rows", "columns", "planes")))
+    return tile == tuple(m * count for m, count in zip(plan.micro, threads_along(plan.threads, kernel)))
 
 
-__all__ = ["along", "binds", "fields", "widths"]
+__all__ = ["along", "binds", "cached", "fields", "widths"]

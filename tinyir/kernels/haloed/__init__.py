@@ -1,5 +1,5 @@
 """A contraction over windows on tensor cores by mma.sync, from sm80 on: a tile of the image with its edge once in
-shared memory, a ring of the other factor's tiles, one for each tap."""
+shared memory, a ring of the other factor's tiles, one for each tap; of few channels the windows as a matrix there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ FAMILY = Family(
     algo="haloed",
     problem=Contraction,
     needs=("warp_tile", "threads"),
-    fields=("stages", "bind", "cache", "load", "vectorize", "assume", "predicate", "epilogue", "async", "barrier"),
+    fields=(
+        "stages",
+        "bind",
+        "persistent",
+        "cache",
+        "load",
+        "vectorize",
+        "assume",
+        "predicate",
+        "epilogue",
+        "async",
+        "barrier",
+    ),
     accepts=here("fields", "fields"),
     space=here("space", "space"),
     declare=here("declare", "declare"),

@@ -3,7 +3,10 @@ warps' accumulators leave through."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.plan.fields import Plan
+from ...ir.traits import extent_of
 from ...ir.types import DTYPES
 from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Needs, Problem
@@ -23,8 +26,18 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     if not isinstance(halo, Halo):
         return Needs()
     held = plan.warp_tile[0] * plan.warp_tile[1] // WARP
-    arrays = image_array(plan, halo), matrix_array(plan, problem.kernel, halo), staged_array(plan, halo)
+    arrays = arrays_of(plan, problem.kernel, halo)
     return Needs(arrays, registers=allotted(plan, held + sum(plan.warp_tile) // 2 + ADDRESSING), accumulators=held)
+
+
+def is_expanded(plan: Plan) -> bool:
+    """Whether windows are expanded on the chip: without a ring."""
+    return plan.stages == 1
+
+
+def deep_of(plan: Plan, halo: Halo) -> int:
+    """Channels of a place in shared memory."""
+    return halo.channel.size.constant if is_expanded(plan) else DEPTH
 
 
 def rows_of(plan: Plan, halo: Halo) -> tuple[int, int]:
@@ -32,16 +45,29 @@ def rows_of(plan: Plan, halo: Halo) -> tuple[int, int]:
     return plan.tile[halo.side] // ALONG, plan.warp_tile[halo.side] // ALONG
 
 
-def image_array(plan: Plan, halo: Halo) -> Array:
-    """The places of the image, all channels, 64 of them a row."""
-    places = halo.places(rows_of(plan, halo)[0])
-    return Array("image", halo.image.read.dtype, (places, DEPTH), halo.blocks, SWIZZLE_BYTES)
+def tiles_of(plan: Plan, halo: Halo, sizes: Mapping[str, int]) -> int:
+    """How many tiles there are."""
+    rows, _ = rows_of(plan, halo)
+    down = extent_of(halo.images).evaluate(sizes) * halo.rows.size.ceildiv(rows).evaluate(sizes)
+    across = halo.columns.size.ceildiv(ALONG) * extent_of(halo.made).ceildiv(plan.tile[1 - halo.side])
+    return down * across.evaluate(sizes)
 
 
-def matrix_array(plan: Plan, kernel: Contraction, halo: Halo) -> Array:
-    """The ring of the other factor's tiles: a tap's rows, along the channels."""
-    dtype = (kernel.lhs, kernel.rhs)[1 - halo.side].dtype
-    return Array("taps", dtype, (plan.tile[1 - halo.side], DEPTH), plan.stages, SWIZZLE_BYTES)
+def arrays_of(plan: Plan, kernel: Contraction, halo: Halo) -> tuple[Array, ...]:
+    """The places of the image, of the channels of a block; a ring of the other factor's tiles, a tap's rows along the
+    channels, or all of it and the windows in blocks of 64; what the accumulators leave through."""
+    places, made, dtype = halo.places(rows_of(plan, halo)[0]), plan.tile[1 - halo.side], halo.image.read.dtype
+    other = (kernel.lhs, kernel.rhs)[1 - halo.side].dtype
+    if not is_expanded(plan):
+        image = Array("image", dtype, (places, DEPTH), halo.blocks, SWIZZLE_BYTES)
+        return image, Array("taps", other, (made, DEPTH), plan.stages, SWIZZLE_BYTES), staged_array(plan, halo)
+    blocks = -(-plan.tile[2] // DEPTH)
+    return (
+        Array("image", dtype, (places, deep_of(plan, halo))),
+        Array("taps", other, (made, DEPTH), blocks, SWIZZLE_BYTES),
+        Array("windows", dtype, (plan.tile[halo.side], DEPTH), blocks, SWIZZLE_BYTES),
+        staged_array(plan, halo),
+    )
 
 
 def staged_array(plan: Plan, halo: Halo) -> Array:
@@ -51,4 +77,4 @@ def staged_array(plan: Plan, halo: Halo) -> Array:
     return Array("staged", DTYPES["fp32"], (FRAGMENT_ROWS, columns + FRAGMENT_PAD), threads_of(plan) // WARP)
 
 
-__all__ = ["FRAGMENT_ROWS", "WARP", "declare", "image_array", "matrix_array", "rows_of", "staged_array"]
+__all__ = ["FRAGMENT_ROWS", "WARP", "arrays_of", "declare", "deep_of", "is_expanded", "rows_of", "tiles_of"]

@@ -1,19 +1,20 @@
 """The fields of a haloed plan: `tile [left, right, channels]`, of which the image's side is rows of 16 results, and
-`stages` tiles of the other factor."""
+`stages` tiles of the other factor. Of expanded windows the tile has the whole sum, and one stage."""
 
 from __future__ import annotations
 
-from ...ir.plan import Async, Load, Vectorize
+from ...ir.plan import Async, Load, Plan, Vectorize
+from ...ir.traits import extent_of
 from ...target.hopper import SWIZZLE_BYTES
-from ..accepts import Fields, bound, only, where
+from ..accepts import Accepts, Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..parts.contraction_fields import cached, tensors_of
 from ..problem import Contraction
-from .halo import ALONG, DEPTH, Halo, halo_of
+from .declare import is_expanded
+from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 MOST_STAGES = 16
-STEP = 16
 
 
 def fields(case: Case) -> Fields:
@@ -22,27 +23,53 @@ def fields(case: Case) -> Fields:
     halo = halo_of(region, kernel)
     names = {r.tensor: r for r in (kernel.lhs, kernel.rhs)}
     image = halo.image.read.tensor if isinstance(halo, Halo) else ""
-    is_async = not isinstance(halo, Halo) or halo.beside > 1
+    depths, stages = depths_of(halo), stages_of(halo)
+    is_whole = is_expanded(plan)
+    is_async = not is_whole and (not isinstance(halo, Halo) or halo.beside > 1)
     loads = tuple(load_of(tensor, tensor == image, is_async) for tensor in names)
 
     def is_tile(tile: tuple[int, ...]) -> bool:
-        return tile[2] == DEPTH and all(n % STEP == 0 for n in tile[:2])
+        return tile[2] == depths[is_whole] and all(n % STEP == 0 for n in tile[:2])
 
     def is_part(part: tuple[int, ...]) -> bool:
         return len(part) == 2 and all(n & (n - 1) == 0 and n >= STEP for n in part)
 
     return {
-        "tile": where(f"[{ALONG}*n, {ALONG}*n, {DEPTH}]", is_tile),
+        "tile": where(f"[{ALONG}*n, {ALONG}*n, {depths[is_whole]}]", is_tile),
         "warp_tile": where(f"[2^n, 2^n], {STEP} <= 2^n", is_part),
         "threads": where("[x]", lambda threads: len(threads) == 1),
-        "stages": only(*range(2, MOST_STAGES + 1)),
+        "stages": only(*stages),
         "bind": bound(*binds(kernel)),
+        "persistent": _persistent(plan, halo) if is_whole and isinstance(halo, Halo) else only(0),
         "cache": only(cached(kernel)),
         "load": only(loads) if isinstance(halo, Halo) else where(", ".join(tensors_of(kernel)), lambda _: False),
-        "vectorize": only(along(halo)) if isinstance(halo, Halo) else only(()),
-        "async": only(*(Async(ahead) for ahead in range(1, plan.stages))),
-        "barrier": only(barrier_of(halo) if isinstance(halo, Halo) else "cta"),
+        "vectorize": only(along(halo)) if isinstance(halo, Halo) and not is_whole else only(()),
+        "async": only(*(Async(ahead) for ahead in range(1, plan.stages))) if plan.stages > 1 else only(None),
+        "barrier": only(barrier_of(halo) if isinstance(halo, Halo) and not is_whole else "cta"),
     }
+
+
+def parts_of(plan: Plan, halo: Halo) -> int:
+    """Parts of what is made, of one of which a CTA computes tiles."""
+    return -(-(extent_of(halo.made).constant or 1) // plan.tile[1 - halo.side])
+
+
+def _persistent(plan: Plan, halo: Halo) -> Accepts:
+    parts = parts_of(plan, halo)
+    return where(f"{parts}*n", lambda ctas: ctas > 0 and ctas % parts == 0)
+
+
+def depths_of(halo: Halo | str) -> tuple[int, int]:
+    """Elements of the sum that a tile has: of a ring, of expanded windows."""
+    return DEPTH, halo.depth if isinstance(halo, Halo) else 0
+
+
+def stages_of(halo: Halo | str) -> tuple[int, ...]:
+    """How many tiles of the other factor there may be: one of expanded windows, several of a ring."""
+    ring = tuple(range(2, MOST_STAGES + 1))
+    if not isinstance(halo, Halo):
+        return ring
+    return ((1,) if halo.depth else ()) + (() if halo.no_ring else ring)
 
 
 def load_of(tensor: str, is_image: bool, is_async: bool) -> Load:
@@ -71,4 +98,4 @@ def binds(kernel: Contraction) -> tuple[tuple[tuple[str, ...], str], ...]:
     )
 
 
-__all__ = ["along", "barrier_of", "binds", "fields", "load_of"]
+__all__ = ["along", "barrier_of", "binds", "fields", "load_of", "parts_of", "stages_of"]

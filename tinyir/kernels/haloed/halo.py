@@ -14,6 +14,7 @@ from ...ir.body import Axis, Read
 from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.runs import offset_of
+from ...ir.traits import extent_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.ampere import COPIES
@@ -23,13 +24,18 @@ from ..windowed import Image, windowed_of
 
 ALONG = 16  # results of a row of the tile: those of one fragment
 DEPTH = 64  # channels of a block: a swizzled row
+FEW = 8  # channels up to which windows are expanded on the chip
+MOST_SUM = 512  # elements of the sum then
+STEP = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Halo:
     """The image of a contraction: on which `side` of the product it is, and its channels; `taps` are the sum's other
     axes, in its order. `width` channels are what one copy of the image moves, `beside` what one of the other factor
-    does; 1 where no 4 bytes of them are contiguous."""
+    does; 1 where no 4 bytes of them are contiguous. `no_ring` says in words why the other factor has no ring of tiles,
+    and is empty where it has; `depth` is the length of a row of expanded windows with zeros at its end, 0 where there
+    are too many channels."""
 
     image: Image
     side: int
@@ -39,6 +45,8 @@ class Halo:
     made: tuple[Axis, ...]
     width: int
     beside: int
+    no_ring: str
+    depth: int
 
     @property
     def rows(self) -> Axis:
@@ -91,7 +99,7 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     shape = next(t.type.shape for t in region.inputs if t.name == image.read.tensor)
     plain = {e.name: size for e, size in zip(image.read.index, shape) if e.name}
     (channel, *more) = beside or (None,)
-    if more or channel is None or plain.get(channel.name) != channel.size or channel != kernel.sum[-1]:
+    if more or channel is None or plain.get(channel.name) != channel.size:
         return Phrase("channels that are not a dim of the image, the last of the sum")
     if channel.size.constant is None:
         return Phrase("any number of channels")
@@ -100,11 +108,24 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     if any(a.name not in plain for a in images) or len(images) + 2 != len(own):
         return Phrase("an image whose results are not images, rows and columns")
     taps, other = tuple(a for a in kernel.sum if a != channel), (kernel.lhs, kernel.rhs)[1 - side]
-    matrix = view_of(region, other.tensor, other.index, kernel, taps)
-    if kernel.factors[1 - side] is not other or not isinstance(matrix, View) or matrix.inner != "sum":
-        return Phrase("a factor beside the image that is not a matrix of taps and channels")
+    no_ring, count = _no_ring(region, kernel, other, channel, taps), extent_of(kernel.sum).constant or MOST_SUM
+    made = kernel.groups[1 - side]
+    is_few = channel.size.constant <= FEW and count < MOST_SUM and extent_of(made).constant is not None
+    if kernel.factors[1 - side] is not other or no_ring and not is_few:
+        return no_ring or Phrase("a factor beside the image that is not a matrix of taps and channels")
     widths = (_width(region, read, channel) for read in (image.read, other))
-    return Halo(image, side, channel, taps, images, kernel.groups[1 - side], *widths)
+    depth = -(-count // STEP) * STEP if is_few else 0
+    return Halo(image, side, channel, taps, images, made, *widths, no_ring, depth)
+
+
+def _no_ring(region: Region, kernel: Contraction, other: Read, channel: Axis, taps: tuple[Axis, ...]) -> str:
+    """Why the factor beside the image has no tiles of a tap's channels, in words; empty where it has."""
+    if channel != kernel.sum[-1]:
+        return Phrase("channels that are not a dim of the image, the last of the sum")
+    matrix = view_of(region, other.tensor, other.index, kernel, taps)
+    if not isinstance(matrix, View) or matrix.inner != "sum":
+        return Phrase("a factor beside the image that is not a matrix of taps and channels")
+    return ""
 
 
 def _width(region: Region, read: Read, channel: Axis) -> int:
@@ -123,4 +144,4 @@ def _width(region: Region, read: Read, channel: Axis) -> int:
     )
 
 
-__all__ = ["ALONG", "DEPTH", "Halo", "halo_of"]
+__all__ = ["ALONG", "DEPTH", "STEP", "Halo", "halo_of"]

@@ -6,11 +6,15 @@ import itertools
 from collections.abc import Iterator
 
 from ...ir.plan import Async, Bind, Plan
+from ...ir.traits import sizes_of
+from ...kit.records import replace
 from ...target.device import Device
 from ..candidate import guarded
 from ..family import Problem, Proposal
 from ..parts.contraction_fields import cached
-from .fields import along, barrier_of, binds, load_of
+from ..resources import taken_by
+from .declare import declare, tiles_of
+from .fields import along, barrier_of, binds, load_of, parts_of
 from .halo import DEPTH, Halo, halo_of
 
 # what is made and results of a tile, then of a warp's part of it
@@ -21,36 +25,60 @@ TILES = (
     (64, 64, 32, 32),
     (32, 128, 32, 32),
 )
+EXPANDED = (
+    (64, 128, 32, 32),
+    (64, 256, 32, 64),
+    (64, 128, 64, 32),
+    (32, 128, 32, 32),
+    (32, 256, 32, 32),
+    (16, 128, 16, 32),
+)
 STAGES = (3, 4)
 WARP = 32
 
 
 def space(problem: Problem, card: Device) -> Iterator[Proposal]:
-    """Each tile with three or four taps in shared memory."""
-    region, kernel = problem.region, problem.kernel
-    halo = halo_of(region, kernel)
+    """Each tile with three or four taps in shared memory; of few channels with expanded windows."""
+    halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
         return
-    for (made, results, part, across), stages in itertools.product(TILES, STAGES):
-        tile, warp_tile = ((made, results), (part, across)) if halo.side == 1 else ((results, made), (across, part))
-        plan = Plan(
-            (region.name,),
-            card.arch.name,
-            "contraction",
-            "haloed",
-            (*tile, DEPTH),
-            warp_tile=warp_tile,
-            threads=(made // part * (results // across) * WARP,),
-            stages=stages,
-            bind=tuple(Bind(axes, place) for axes, place in binds(kernel)),
-            cache=cached(kernel),
-            load=tuple(load_of(r.tensor, r == halo.image.read, halo.beside > 1) for r in (kernel.lhs, kernel.rhs)),
-            vectorize=along(halo),
-            epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
-            asynchrony=Async(stages - 1),
-            barrier=barrier_of(halo),
-        )
-        yield Proposal(guarded(plan, region, kernel))
+    if not halo.no_ring:
+        for tile, count in itertools.product(TILES, STAGES):
+            yield _proposal(_plan(problem, card, halo, tile, count), problem)
+    for tile in EXPANDED if halo.depth else ():
+        plan = _plan(problem, card, halo, tile, 1)
+        parts, ctas = parts_of(plan, halo), max(1, taken_by(plan, declare(plan, problem)).occupancy) * card.sms
+        ctas = min(ctas, tiles_of(plan, halo, sizes_of(problem.model)))
+        yield _proposal(replace(plan, persistent=max(1, ctas // parts) * parts), problem)
+
+
+def _proposal(plan: Plan, problem: Problem) -> Proposal:
+    return Proposal(guarded(plan, problem.region, problem.kernel))
+
+
+def _plan(problem: Problem, card: Device, halo: Halo, sizes: tuple[int, int, int, int], stages: int) -> Plan:
+    """That of a tile: with a ring, or with expanded windows where there is one stage."""
+    region, kernel, (made, results, part, across) = problem.region, problem.kernel, sizes
+    tile, warp_tile = ((made, results), (part, across)) if halo.side == 1 else ((results, made), (across, part))
+    is_ring = stages > 1
+    is_async = is_ring and halo.beside > 1
+    return Plan(
+        (region.name,),
+        card.arch.name,
+        "contraction",
+        "haloed",
+        (*tile, DEPTH if is_ring else halo.depth),
+        warp_tile=warp_tile,
+        threads=(made // part * (results // across) * WARP,),
+        stages=stages,
+        bind=tuple(Bind(axes, place) for axes, place in binds(kernel)),
+        cache=cached(kernel),
+        load=tuple(load_of(r.tensor, r == halo.image.read, is_async) for r in (kernel.lhs, kernel.rhs)),
+        vectorize=along(halo) if is_ring else (),
+        epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+        asynchrony=Async(stages - 1) if is_ring else None,
+        barrier=barrier_of(halo) if is_ring else "cta",
+    )
 
 
 __all__ = ["space"]

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
+from ...ir.body import Read
 from ...ir.plan import Plan
-from ...ir.traits import extent_of, reads_apart
+from ...ir.region import Region
+from ...ir.rules import product
+from ...ir.traits import extent_of, nearest, nodes_of, reads_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS, WAITING_SHARPNESS
@@ -15,6 +19,7 @@ from .declare import team_of
 CLUSTER_CLOCKS = 3500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
 
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
+FETCHED_BYTES = 64  # for an element whose neighbours in the row are apart
 NEAR_CLOCKS = 400  # until an element is there from it
 
 
@@ -56,7 +61,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
     fetched = moved * (1 if stays else 1 + again)
     # the busiest SM's share, times SMs
-    through = moved * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
+    brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
+    through = brought * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     return Clocks(
         {
             "memory": longer_of(
@@ -66,6 +72,15 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
             "latency": latency,
         }
     )
+
+
+def _lost(region: Region, along: str, sizes: Mapping[str, int]) -> float:
+    """Bytes that move beside those used, of what neighbouring threads read apart: channels innermost, of which a row
+    has a few, pixel after pixel."""
+    reads = (n for n in nodes_of(region) if isinstance(n, Read) and any(along in e.names() for e in n.index))
+    apart = {n.tensor for n in reads if along not in nearest(n.index)}
+    read = (t.type for t in region.inputs if t.name in apart)
+    return sum(product(t.shape).evaluate(sizes) * (FETCHED_BYTES - t.dtype.bytes) for t in read)
 
 
 def _meeting(plan: Plan) -> float:

@@ -171,10 +171,10 @@ def _elements(shape: tuple[Expr, ...]) -> Expr:
 
 
 def only_widens(producer: Cluster, consumer: Cluster, graph: Graph) -> bool:
-    """True for what takes more bytes than the one result of a product that it is made of, and no longer than its load:
-    to hand it on would take more memory."""
+    """True for what takes more bytes than the one result of a fold that it is made of, and no longer than its load: to
+    hand it on would take more memory."""
     sources = tuple(consumer.sources)
-    if not producer.heavy() or len(sources) != 1:
+    if not producer.folds or len(sources) != 1:
         return False
     of = graph.types[sources[0]]
     return all(

@@ -42,7 +42,7 @@ class Verdict:
     not elementwise work is not computed there), axes (two axes of one value would be one), again (a fold would be done
     again along an axis), other rows (folds that keep other axes), two folds (beside a contraction), cycle (a path leads
     out and back in), no point (an output lacks an axis that may be of size 0), points (no result has all axes of both,
-    so that one kernel would visit more points than it has results), wider (a cast of a product's result takes more
+    so that one kernel would visit more points than it has results), wider (a cast of a fold's result takes more
     bytes than that), sunk (another kernel alone reads it, which computes it), cost (recomputing takes longer than the
     round trip), memory (a reshape or scatter is about memory itself), in memory (it
     is there for others, and the prologue of a contraction reads it there), size (the kernel would compute more than

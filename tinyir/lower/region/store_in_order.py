@@ -5,7 +5,8 @@ before: region o yields o[i0, i1, i2]; region y yields y[i0, i1] = relu(o[floor(
 after:  region o yields y[i1, 64*i0 + i2] = relu(%o)
 
 The movement changes the order alone, so that each of its elements is written once. What the reader reads beside it is
-read at the point where it is written.
+read at the point where it is written. Of several values of the region the reader takes the same element: x * sigmoid(x)
+of a value that has been moved.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .movements import written_at
 
 MOST_MEMBERS = 8  # of the reader: they become one expression
 KINDS = ("elementwise", "movement")
+Stored = tuple[str, tuple[Expr, ...]]
 
 
 def store_in_order(producer: Cluster, consumer: Cluster, graph: Graph) -> Cluster | None:
@@ -33,20 +35,28 @@ def store_in_order(producer: Cluster, consumer: Cluster, graph: Graph) -> Cluste
         return None
     reads = {(reader.name, source.name, read) for reader, source, read in reads_between(producer, consumer, graph)}
     results = consumer.escaping(graph)
-    if len(reads) != 1 or len(results) != 1:
+    if not reads or len(results) != 1:
         return None
-    ((reader, source, read),) = reads
-    placed = _places(graph.nodes[reader], source, read, producer, graph)
-    index = _index_of(results[0], reader, placed, consumer) if placed is not None else None
-    if index is None:
+    stored = {_stored_at(results[0], read, producer, consumer, graph) for read in reads}
+    if len(stored) != 1 or None in stored:
         return None
     members = {**producer.members, **{n: node for n, node in consumer.members.items() if n not in producer.members}}
     copies = producer.copies | {n for n in consumer.copies if n not in producer.members}
-    home = producer.stored[source][0] if source in producer.stored else source
-    whole = replace(producer, members=members, copies=copies, stored={**producer.stored, results[0]: (home, index)})
+    whole = replace(producer, members=members, copies=copies, stored={**producer.stored, results[0]: stored.pop()})
     whole.open = {n: None for n in (*producer.open, *consumer.open) if whole.is_read_outside(n, graph)}
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     return whole
+
+
+def _stored_at(
+    result: str, reads: tuple[str, str, Read], producer: Cluster, consumer: Cluster, graph: Graph
+) -> Stored | None:
+    """The producer's value at whose elements a result is written, and where, as one read has it; None where not each
+    element is written once."""
+    reader, source, read = reads
+    placed = _places(graph.nodes[reader], source, read, producer, graph)
+    index = _index_of(result, reader, placed, consumer) if placed is not None else None
+    return None if index is None else (producer.stored.get(source, (source,))[0], index)
 
 
 def _places(reader: Node, source: str, read: Read, producer: Cluster, graph: Graph) -> tuple[Expr, ...] | None:

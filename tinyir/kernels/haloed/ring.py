@@ -1,0 +1,318 @@
+"""The haloed template (seed 001 section 15.2): the tile of the image with its edge is brought in once, and each tap is
+a product of the ring's next tile with the places as far beside the results.
+
+    %load.image = cp_async image[p, ch] over p: 180, ch: 64 with ... = X[i0, h, w, ch] where 0 <= h < 56 and 0 <= w < 56
+      else 0.0 vector 8                                 one by one where the channels are not innermost
+    the first taps of W, as far as the ring runs ahead
+    for k in 0..9
+      wait for the tap; meet; fetch the one that is so far ahead
+      let k1 = floor(k/3), k2 = k - 3*floor(k/3)
+      for each 16 channels: ldmatrix wf <- taps[s.slot][wm, 16*c]
+        for each row of the warp's results: ldmatrix xf <- image[18*(row + k1) + k2, 16*c]; mma acc += wf * xf
+    the epilogue, sixteen rows of a warp's accumulator at a time through shared memory
+
+A fragment is 16 results of a row, which are contiguous in shared memory for every tap: so a shift by a tap is another
+place to begin at. What is outside of the image is zero where it is brought in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.body import Axis, Literal, Read
+from ...ir.expr import ZERO, Bound, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.plan import Plan
+from ...ir.traits import extent_of
+from ...kit.records import dataclass
+from ..family import Problem
+from ..parts.arrays import shared
+from ..parts.columns import Columns
+from ..parts.fold import type_of
+from ..parts.fresh import Fresh
+from ..parts.leaving import columns_beside
+from ..parts.point import Values, below, divides, guarded, named, split
+from ..parts.tiles import countable
+from ..resources import register_limit
+from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, rows_of
+from .halo import ALONG, DEPTH, Halo
+
+STEP = 16  # channels of one set of fragments
+TOKENS = ("first.taps", "load.taps")
+IMAGE = "load.image"
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """Writes the kernel of a plan."""
+
+    plan: Plan
+    problem: Problem
+    halo: Halo
+    fresh: Fresh
+
+    @property
+    def made(self) -> int:
+        """What is made of a place, in a tile."""
+        return self.plan.tile[1 - self.halo.side]
+
+    @property
+    def part(self) -> int:
+        """And in a warp's part of it."""
+        return self.plan.warp_tile[1 - self.halo.side]
+
+    @property
+    def steps(self) -> Expr:
+        """Of the sum: a block of channels of a tap each."""
+        return extent_of(self.halo.taps) * self.halo.blocks
+
+    def kernel(self) -> Kernel:
+        """All of it."""
+        plan, halo, kernel = self.plan, self.halo, self.problem.kernel
+        arrays = arrays_of(plan, kernel, halo)
+        numbers = self._numbers()
+        body: list[Statement] = [shared(self.fresh(a.label), a) for a in arrays]
+        body += [*countable(kernel, self.problem.model, extent_of(numbers)), *self._tiles(numbers)]
+        return Kernel(
+            plan.name,
+            plan.regions,
+            plan.arch,
+            (self._ctas(numbers),),
+            plan.threads,
+            tuple(body),
+            regs=register_limit(plan, declare(plan, self.problem)),
+        )
+
+    # --- which tile
+
+    def _ctas(self, numbers: tuple[Axis, ...]) -> Expr:
+        return extent_of(numbers)
+
+    def _tiles(self, numbers: tuple[Axis, ...]) -> Iterator[Statement]:
+        """What a CTA does: a tile."""
+        yield from self._places(numbers, Expr.of("cta.x"))
+        yield from (*self._registers(), *self._begun(), *self._loop(), *self._ended())
+
+    def _numbers(self) -> tuple[Axis, ...]:
+        """The tiles: images, rows of tiles, columns, what is made."""
+        halo, fresh, (rows, _) = self.halo, self.fresh, rows_of(self.plan, self.halo)
+        images = (Axis(fresh("picture"), extent_of(halo.images)),) if halo.images else ()
+        counts = (
+            halo.rows.size.ceildiv(rows),
+            halo.columns.size.ceildiv(ALONG),
+            extent_of(halo.made).ceildiv(self.made),
+        )
+        return (*images, *(Axis(fresh(word), count) for word, count in zip(("th", "tw", "tm"), counts)))
+
+    def _places(self, numbers: tuple[Axis, ...], tile: Expr) -> Iterator[Statement]:
+        """Where the tile of this number and the warp's part of it begin."""
+        plan, halo, fresh, (rows, own) = self.plan, self.halo, self.fresh, rows_of(self.plan, self.halo)
+        for name, e in split(tile, numbers).items():
+            yield nodes.Let(name, e)
+        if halo.images:
+            yield from (
+                nodes.Let(n, e) for n, e in split(fresh.expr("picture"), halo.images).items() if n != fresh("picture")
+            )
+        for word, at, size in (("row0", "th", rows), ("col0", "tw", ALONG), ("m0", "tm", self.made)):
+            yield nodes.Let(fresh(word), size * fresh.expr(at))
+        across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
+        parts = warp // across, warp - across * (warp // across)
+        yield nodes.Let(fresh("wq"), own * parts[halo.side])
+        yield nodes.Let(fresh("wm"), self.part * parts[1 - halo.side])
+
+    def _registers(self) -> Iterator[Statement]:
+        halo, kernel, dtype = self.halo, self.problem.kernel, self.halo.image.read.dtype
+        shapes = {"x": (ALONG, STEP), "w": (self.part, STEP)}
+        acc = (self.part, ALONG) if halo.side == 1 else (ALONG, self.part)
+        for q in range(rows_of(self.plan, halo)[1]):
+            yield nodes.Reg(self._sum(q), type_of(kernel.dtype, *acc), kind="mma", init=Literal(0.0, kernel.dtype))
+        for word, shape in shapes.items():
+            is_right = (word == "x") == (halo.side == 1)
+            kind = "mma_b" if is_right else "mma_a"
+            yield nodes.Reg(self.fresh(f"{word}f"), type_of(dtype, *(shape[::-1] if is_right else shape)), kind=kind)
+
+    def _sum(self, row: int) -> str:
+        """The accumulator of a row of the warp's results."""
+        return self.fresh(f"acc{row}")
+
+    # --- the sum
+
+    def _begun(self) -> Iterator[Statement]:
+        """The image's tile, and the first taps."""
+        halo, fresh, ahead = self.halo, self.fresh, self.plan.asynchrony.prefetch
+        fill = self._image(fresh.expr("b") if halo.blocks > 1 else ZERO)
+        if halo.blocks > 1:
+            fill = nodes.For(fresh("b"), ZERO, Expr.of(halo.blocks), (fill,), unroll=0)
+        yield fill
+        if halo.width > 1:
+            yield nodes.Commit((IMAGE,))
+        t = fresh.expr("t")
+        yield nodes.For(str(t), ZERO, Expr.of(ahead), (self._taps(t, t, 0), *self._committed(0)), unroll=0)
+        yield nodes.Cursor(fresh("p"), self.plan.stages, ahead)
+        yield nodes.Cursor(fresh("s"), self.plan.stages)
+
+    def _image(self, block: Expr) -> Statement:
+        """A block of channels of all places that the tile covers."""
+        halo, fresh, image, (rows, _) = self.halo, self.fresh, self.halo.image, rows_of(self.plan, self.halo)
+        p, ch = fresh.expr("place"), fresh.expr("ch")
+        high, beside, wide, w = (fresh.expr(word) for word in ("down", "beside", "across", "channel"))
+        slides = {image.rows.dim: image.rows, image.columns.dim: image.columns}
+        lets = [(str(high), p // halo.wide)]
+        place = p - halo.wide * high
+        if image.columns.step > 1:
+            lets.append((str(beside), place // halo.apart))
+            place = image.columns.step * (place - halo.apart * beside) + beside
+        deep = deep_of(self.plan, halo)
+        lets += [(str(wide), place), (str(w), deep * block + ch)]
+        at = {image.rows.dim: (fresh.expr("row0"), high), image.columns.dim: (fresh.expr("col0"), wide)}
+        places = {dim: s.step * at[dim][0] + at[dim][1] + s.low for dim, s in slides.items()}
+        shape = self.problem.region.tensor(image.read.tensor).type.shape
+        index = tuple(
+            places[n] if n in places else e.substitute({halo.channel.name: w}) for n, e in enumerate(image.read.index)
+        )
+        bounds = [Bound(places[dim], ZERO, shape[dim]) for dim in sorted(places)]
+        bounds += [Bound(places[dim], b.lower, b.upper) for dim, b in image.inside]
+        bounds += [b.substitute({halo.channel.name: w}) for b in image.others]
+        bounds += below(w, halo.channel.size) if (halo.channel.size.constant or 1) % deep else ()
+        value = guarded(tuple(dict.fromkeys(bounds)), Read(image.read.tensor, index, image.read.dtype))
+        to = Place(fresh("image"), (p, ch), block if halo.blocks > 1 else None)
+        over = ((str(p), Expr.of(halo.places(rows))), (str(ch), Expr.of(deep)))
+        if self.plan.vectorize:
+            return nodes.CpAsync(IMAGE, to, over, value, halo.width, tuple(lets))
+        return nodes.Copy(to, over[::-1], value, 1, tuple(lets))  # neighbouring threads take neighbouring places
+
+    def _taps(self, slot: Expr, step: Expr, turn: int) -> Statement:
+        """The other factor's tile of a step."""
+        halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
+        r, c = fresh.expr("r"), fresh.expr("c")
+        tap, block = step // halo.blocks, step - halo.blocks * (step // halo.blocks)
+        channel = DEPTH * block + c
+        first, lets = named(halo.made, fresh.expr("m0") + r, fresh("made"))
+        second, more = named(halo.taps, tap, fresh("tap"))
+        guard = () if divides(self.made, extent_of(halo.made)) else below(first, extent_of(halo.made))
+        guard += below(second, extent_of(halo.taps))
+        guard += below(channel, halo.channel.size) if (halo.channel.size.constant or 1) % DEPTH else ()
+        point = {a.name: Expr.of(a.name) for a in (*halo.made, *halo.taps)} | {halo.channel.name: channel}
+        value = guarded(guard, Values(self.problem.region, point).at(kernel.factors[1 - halo.side]))
+        over = ((str(r), Expr.of(self.made)), (str(c), Expr.of(DEPTH)))
+        to = Place(fresh("taps"), (r, c), slot)
+        if halo.beside == 1:
+            return nodes.Copy(to, over, value, 1, (*lets, *more))
+        return nodes.CpAsync(TOKENS[turn], to, over, value, halo.beside, (*lets, *more))
+
+    def _loop(self) -> Iterator[Statement]:
+        halo, fresh, ahead = self.halo, self.fresh, self.plan.asynchrony.prefetch
+        k = fresh.expr("k")
+        tokens = (*((IMAGE,) if halo.width > 1 else ()), *(TOKENS if halo.beside > 1 else ()))
+        pending = ahead - 1 if halo.beside > 1 else 0
+        body: list[Statement] = [nodes.WaitGroup("cp_async", pending, tokens)] if tokens else []
+        body += [nodes.Barrier("cta"), nodes.Let(fresh("next"), k + ahead)]
+        body += [self._taps(fresh.expr("p", "slot"), fresh.expr("next"), 1), *self._committed(1)]
+        tap, block = (k, ZERO) if halo.blocks == 1 else (k // halo.blocks, k - halo.blocks * (k // halo.blocks))
+        body += [nodes.Let(name, e) for name, e in split(tap, halo.taps).items()]
+        for step in range(DEPTH // STEP):
+            body += self._products(block, STEP * step)
+        body += [nodes.Advance(fresh("p")), nodes.Advance(fresh("s"))]
+        yield nodes.For(str(k), ZERO, self.steps, tuple(body))
+        if tokens:
+            yield nodes.WaitGroup("cp_async", 0, tokens)
+
+    def _committed(self, turn: int) -> tuple[Statement, ...]:
+        """What makes a group of the copies of the other factor, where these are asynchronous."""
+        return (nodes.Commit(TOKENS[turn : turn + 1]),) if self.halo.beside > 1 else ()
+
+    def _products(self, block: Expr, channel: int) -> Iterator[Statement]:
+        """Those of 16 channels."""
+        halo, fresh, image = self.halo, self.fresh, self.halo.image
+        x, w = Place(fresh("xf")), Place(fresh("wf"))
+        yield nodes.Ldmatrix(
+            w, Place(fresh("taps"), (fresh.expr("wm"), Expr.of(channel)), fresh.expr("s", "slot")), halo.side == 0
+        )
+        slot = block if halo.blocks > 1 else None
+        beside = image.columns.spread * Expr.of(image.columns.tap.name)
+        step = image.columns.step
+        column = beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
+        down = image.rows.spread * Expr.of(image.rows.tap.name)
+        for q in range(rows_of(self.plan, halo)[1]):
+            row = image.rows.step * (fresh.expr("wq") + q) + down
+            place = Place(fresh("image"), (halo.wide * row + column, Expr.of(channel)), slot)
+            yield nodes.Ldmatrix(x, place, halo.side == 1)
+            left, right = (w, x) if halo.side == 1 else (x, w)
+            yield nodes.Mma(self._sum(q), left, right, "m16n8k16")
+
+    # --- what follows the sum
+
+    def _ended(self) -> Iterator[Statement]:
+        for q in range(rows_of(self.plan, self.halo)[1]):
+            rows = self.part if self.halo.side == 1 else ALONG
+            i = self.fresh.expr("i") if rows > FRAGMENT_ROWS else ZERO
+            body = tuple(self._rows_ended(q, i))
+            if rows > FRAGMENT_ROWS:
+                body = (nodes.For(str(i), ZERO, Expr.of(rows // FRAGMENT_ROWS), body, unroll=0),)
+            yield from body
+
+    def _rows_ended(self, q: int, i: Expr) -> Iterator[Statement]:
+        """Sixteen rows of the accumulator of a row of results."""
+        halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
+        columns = ALONG if halo.side == 1 else self.part
+        warps = self.plan.threads[0] // WARP
+        slot = Expr.of("warp.index") if warps > 1 else None
+        r, n, v = (fresh.expr(word) for word in "rnv")
+        copy = nodes.Store(
+            Place(fresh("staged"), (r, n), slot), Read(self._sum(q), (r + FRAGMENT_ROWS * i, n), kernel.dtype)
+        )
+        corner = (FRAGMENT_ROWS * i, ZERO)
+        yield nodes.Barrier("warp")
+        yield nodes.Each((str(r), str(n)), self._sum(q), (copy,), corner, (FRAGMENT_ROWS, columns))
+        yield nodes.Barrier("warp")
+        axis = halo.columns if halo.side == 1 else halo.made[-1]
+        beside = columns_beside(self.problem.region, (axis,))
+        width = beside.width if beside is not None else 1
+        in_row = columns // width
+        turns = FRAGMENT_ROWS * in_row // WARP
+        number = WARP * v + Expr.of("lane") if turns > 1 else Expr.of("lane")
+        body = (*self._lets(number, in_row, width, q, i), *self._values(width, slot))
+        yield from (nodes.For(str(v), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
+
+    def _lets(self, number: Expr, in_row: int, width: int, q: int, i: Expr) -> Iterator[Statement]:
+        """Which results a lane ends."""
+        halo, fresh = self.halo, self.fresh
+        down, across = fresh.expr("down"), fresh.expr("across")
+        yield nodes.Let(str(down), number // in_row)
+        yield nodes.Let(str(across), width * (number - in_row * down))
+        made, result = (down, across) if halo.side == 1 else (across, down)
+        yield nodes.Let(fresh("row"), fresh.expr("row0") + fresh.expr("wq") + q)
+        yield nodes.Let(fresh("col"), fresh.expr("col0") + result)
+        yield nodes.Let(
+            fresh("of"), fresh.expr("m0") + fresh.expr("wm") + (FRAGMENT_ROWS * i if halo.side == 1 else 0) + made
+        )
+
+    def _values(self, width: int, slot: Expr | None) -> tuple[Statement, ...]:
+        """The values and stores of neighbours."""
+        halo, fresh, kernel, plan = self.halo, self.fresh, self.problem.kernel, self.plan
+        e = fresh.expr("e") if width > 1 else ZERO
+        row, col, of = fresh.expr("row"), fresh.expr("col"), fresh.expr("of")
+        result, made = (col + e, of) if halo.side == 1 else (col, of + e)
+        point = {a.name: Expr.of(a.name) for a in halo.images}
+        point |= {halo.rows.name: row, halo.columns.name: result, **split(made, halo.made)}
+        acc = Read(fresh("staged"), (fresh.expr("down"), fresh.expr("across") + e), kernel.dtype, slot)
+        beside = {acc} if width > 1 else set()
+        lined = fresh("col") if halo.side == 1 else fresh("of")
+        along = (halo.columns,) if halo.side == 1 else halo.made
+        place = result if halo.side == 1 else made
+        values = {kernel.value: acc}
+        columns = Columns(
+            self.problem.region, fresh, width, along, place, point, values, {}, beside, frozenset({lined})
+        )
+        statements = tuple(columns.statements())
+        rows, _ = rows_of(plan, halo)
+        ends = (col, of + (width - 1)) if halo.side == 0 else (col + (width - 1), of)
+        extent = extent_of(halo.made)
+        bounds = () if divides(rows, halo.rows.size) else below(row, halo.rows.size)
+        bounds += () if divides(ALONG, halo.columns.size) else below(ends[0], halo.columns.size)
+        bounds += () if divides(self.made, extent) else below(ends[1], extent)
+        return (nodes.If(bounds, statements),) if bounds else statements
+
+
+__all__ = ["STEP", "Ring"]
