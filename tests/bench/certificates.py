@@ -21,7 +21,7 @@ from tinyir.certificate import Draft  # noqa: E402
 from tinyir.front.json import read  # noqa: E402
 from tinyir.ir import gpu  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
-from tinyir.verifier import Verifier  # noqa: E402
+from tinyir.verifier import Verdict, Verifier  # noqa: E402
 
 
 def texts() -> Iterator[tuple[str, gpu.Module]]:
@@ -42,6 +42,12 @@ def seconds(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - start, found
 
 
+def check(source: str) -> tuple[Verifier, list[Verdict]]:
+    """A certificate read and checked."""
+    checker = Verifier(source)
+    return checker, list(checker.verdicts())
+
+
 def main() -> None:
     """Print the table."""
     print(f"{'text':<20}{'proven':>8}{'guarded':>8}{'listed':>8}{'facts':>8}{'lines':>8}{'make, s':>9}{'check, s':>9}")
@@ -50,8 +56,7 @@ def main() -> None:
         first = Verifier(draft.show(""), is_draft=True)
         list(first.verdicts())
         source = draft.show("", first.unconfirmed)
-        checker = Verifier(source)
-        checked, verdicts = seconds(lambda: list(checker.verdicts()))  # noqa: B023
+        checked, (checker, verdicts) = seconds(lambda: check(source))  # noqa: B023
         counts = sum((verdict.counts for verdict in verdicts), Counter[str]())
         figures = (*(counts[s] for s in ("proven", "guarded", "listed")), checker.facts, source.count("\n"))
         print(f"{name:<20}" + "".join(f"{n:>8}" for n in figures) + f"{made:>9.2f}{checked:>9.2f}", flush=True)

@@ -94,9 +94,8 @@ def test_falsehoods_are_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gemm_bias_relu", "mlp"])
-def test_falsehoods_about_tensor_cores_are_refused(name: str) -> None:
-    assert refusals(name, 30).total() > 200
+def test_falsehoods_about_tensor_cores_are_refused() -> None:
+    assert refusals("mlp", 30).total() > 200
 
 
 def test_a_text_that_is_no_text_is_refused() -> None:

@@ -16,7 +16,7 @@ from .polynomials import WORD, Poly, constant, value
 from .text import Kernel, Line, Text, bytes_of, part, statements
 
 MOST_STEPS = 1500  # of a run; what it has seen by then it has seen
-SIZES = (2048, 72, 8)  # of all symbols, and of each while the others are 8
+SIZES = (16384, 72, 8)  # of all symbols, and of each while the others are 8
 ORDERING = frozenset(
     "wait wait_group arrive drain barrier advance commit cp_async tma_load send tma_store wgmma".split()
     + ["block_reduce", "block_scan", "role"]
@@ -400,8 +400,6 @@ def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
     guards = [half for s in kernel.body if s.kind == "assume" for half in s.get("guard")]
     faults, turned, least = set[str](), set[int](), dict[str, int]()
     for big in dict.fromkeys(("", *symbols)):
-        if big and min(least.values(), default=2) > 1:
-            break
         for size in SIZES[: 1 if big else len(SIZES)] if symbols else (0,):
             sizes = {s: size if s == big or not big else SIZES[-1] for s in symbols}
             sides = [(value(p, sizes), is_equal) for p, is_equal in guards]
