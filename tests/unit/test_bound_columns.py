@@ -161,6 +161,8 @@ def test_it_is_done_where_the_cost_model_finds_that_it_takes_less() -> None:
     long, short = (columns_bounded(regions_of(masked(s=n, t=n)), Planner(card_of("sm90", "h200"))) for n in (4096, 64))
     assert [len(way) for way in long[1].values()] == [3] and not short[1]
     assert len(long[0].program.regions) == len(short[0].program.regions) + 2
+    exact = masked(s=4096, t=4096).replace('"fp16"', '"fp32"')  # of a family that walks every column
+    assert not columns_bounded(regions_of(exact), Planner(card_of("sm90", "h200")))[1]
     again = columns_bounded(long[0], Planner(card_of("sm90", "h200")))
     assert not again[1]
 

@@ -7,7 +7,7 @@ from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
-from ..parts.touched import touched_share
+from ..parts.touched import walked_share
 from .declare import sizes_of, tiles_of
 from .match import flash_of
 
@@ -31,7 +31,7 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     tile, count = sizes_of(plan, kernel), plan.consumers.count
     flash, length = flash_of(kernel), kernel.column.size.evaluate(sizes)
     walks = -(-flash.height.evaluate(sizes) // tile.rows) * extent_of(flash.outer).evaluate(sizes)
-    share = touched_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
+    share = walked_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
     blocks = -(-length // tile.columns) * share
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS

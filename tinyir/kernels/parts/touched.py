@@ -14,8 +14,14 @@ from ..attention.score import score_of
 SEEN = 0.5  # of the columns, as far as a price knows, where data say which of them a block of rows may see
 
 
+def walked_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:
+    """The share of tiles that a kernel walks whose masks have numbers of data as ends (`attention.limits`)."""
+    is_bounded = any(limit.rows for limit in score_of(kernel).limits)
+    return touched_share(region, kernel, tile, sizes) * (SEEN if is_bounded else 1.0)
+
+
 def touched_share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: Mapping[str, int]) -> float:
-    """The share of tiles, of these rows and columns, that have an element inside the masks."""
+    """The share of tiles, of these rows and columns, that have an element inside the masks, as far as sizes tell."""
     axes = (*region.iters, *_chosen(kernel))
     return _share(region, kernel, tile, tuple(sorted({(s, sizes[s]) for a in axes for s in a.size.names()})))
 
@@ -31,8 +37,7 @@ def _share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tupl
     whole = {a.name: max(1, a.size.evaluate(known)) for a in (*kernel.outer, *kernel.depth, *_chosen(kernel))}
     found = classes_of(region, {**whole, kernel.row.name: tile[0], kernel.column.name: tile[1]}, known)
     total = found.full + found.partial + found.empty
-    share = (found.full + found.partial) / total if total else 1.0
-    return share * (SEEN if any(limit.rows for limit in score_of(kernel).limits) else 1.0)
+    return (found.full + found.partial) / total if total else 1.0
 
 
-__all__ = ["touched_share"]
+__all__ = ["touched_share", "walked_share"]

@@ -7,7 +7,7 @@ from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
-from ..parts.touched import touched_share
+from ..parts.touched import walked_share
 from ..resources import threads_of
 from .declare import sizes_of
 from .match import factors_of
@@ -29,7 +29,7 @@ def warps_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     tile, warps = sizes_of(plan, kernel), threads_of(plan) // 32
     height, length = (a.size.evaluate(sizes) for a in (kernel.row, kernel.column))
     tiles = -(-height // tile.rows) * extent_of(kernel.outer).evaluate(sizes)
-    share = touched_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
+    share = walked_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
     blocks = -(-length // tile.columns) * share
     unit = kernel.query.dtype.name
     rate = device.peak[f"mma_{unit}"] * device.reached["mma_sync"] / device.sms * 1e3 / device.clock_ghz
