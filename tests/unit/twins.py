@@ -65,6 +65,8 @@ TRIALS: Trials = {
     "float_of_fp16": test_sim_numbers.widened,
     **_named("rounded to", test_sim_numbers.rounded, ("fp16",), ("bf16",)),
     **_named("pair of", test_sim_numbers.rounded_pairs, ("fp16",), ("bf16",)),
+    **_named("of pairs", test_sim_numbers.of_pairs, ("difference",), ("product",)),
+    "raised pairs": test_sim_numbers.raised_pairs,
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),
     "exp2_approx": partial(test_sim_numbers.exponential, is_special=False),
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),
