@@ -26,7 +26,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
         if placed is not None:
             count = 2 * blocks if placed.is_of_column else 1
             words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
-    wanted = held + 2 * (small + words) + 4 * blocks + ADDRESSING
+    wanted = held + small + words + 8 * blocks + ADDRESSING
     return Needs((part_of(plan, problem),), registers=allotted(plan, wanted), accumulators=held)
 
 

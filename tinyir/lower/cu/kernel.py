@@ -339,6 +339,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
+        self.values.loops_of[s.name] = self.values.loops
         note = f"  {comment(str(origin).removeprefix('from '))}" if origin is not None else ""
         self.say(
             f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = "
@@ -363,7 +364,9 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
         facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
+        self.values.loops += 1
         self._nested(head, s.body)
+        self.values.loops -= 1
         self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
 
