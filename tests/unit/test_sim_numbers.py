@@ -118,6 +118,12 @@ def raised_pairs() -> Trial:
     return applied("raised_pair(X[i], 0x000f00ffu)", "unsigned int", "unsigned int", x, x & 0x000F00FF | 0x64006400)
 
 
+def loaded() -> Trial:
+    """Four words at once."""
+    x = np.random.default_rng(7).integers(0, 1 << 32, 256, dtype=np.uint32)
+    return applied("load_once(&X[4 * i]).z", "unsigned int", "unsigned int", x, np.ascontiguousarray(x[2::4]))
+
+
 def extreme(name: str) -> Trial:
     """`max` or `min` of each number with each, -0 below 0."""
     both = np.stack(np.meshgrid(SPECIAL, SPECIAL), axis=-1).reshape(-1, 2)

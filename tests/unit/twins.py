@@ -67,6 +67,7 @@ TRIALS: Trials = {
     **_named("pair of", test_sim_numbers.rounded_pairs, ("fp16",), ("bf16",)),
     **_named("of pairs", test_sim_numbers.of_pairs, ("difference",), ("product",)),
     "raised pairs": test_sim_numbers.raised_pairs,
+    "load_once": test_sim_numbers.loaded,
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),
     "exp2_approx": partial(test_sim_numbers.exponential, is_special=False),
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),

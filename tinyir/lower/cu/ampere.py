@@ -21,6 +21,7 @@ from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ...target.ampere import COPIES
+from .once import WORD_BYTES
 from .value import SMALL_FLOATS, memory_type
 
 PIECE = 16  # rows and columns of a fragment
@@ -367,7 +368,7 @@ class Ampere:
             ):
                 self.say(line)
         else:
-            self.say(f"const {kind} piece = *(const {kind} *)&{first};")
+            self.say(f"const {kind} piece = {self._loaded(s, kind, first)};")
             is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
             value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
             for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
@@ -375,6 +376,12 @@ class Ampere:
         self.depth -= 1
         self.say("}")
         self.integers.ranges = outer
+
+    def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:
+        """C of an access of a type to neighbours in a tensor."""
+        is_whole = s.vector * s.value.dtype.bytes % WORD_BYTES == 0
+        place = f"(const {kind} *)&{first}"
+        return f"loaded_once({place})" if s.value.tensor in self.once and is_whole else f"*{place}"
 
     def _words_at_once(self: Any, s: nodes.Assign) -> None:
         """Neighbours in a tensor of bytes as one access, to registers that are words."""
@@ -385,7 +392,7 @@ class Ampere:
         *rows, at = (i.substitute({name: WORD * Expr.of(name)}) for i in s.to.index)
         self.integers.ranges = {**outer, name: Interval(0, count - 1)}
         to = self._of_words(s.to.name, (*rows, at // WORD))
-        self.say(f"{{ const {kind} piece = *(const {kind} *)&{first};")
+        self.say(f"{{ const {kind} piece = {self._loaded(s, kind, first)};")
         self.say("#pragma unroll")
         self.say(f"for (int {e} = 0; {e} < {count}; ++{e}) {to} = piece.x[{e}]; }}")
         self.integers.ranges = outer

@@ -49,6 +49,8 @@ __device__ float recip_approx(float x) {
   return fabsf(y) < 1.17549435e-38f ? copysignf(0.0f, y) : y;
 }
 
+__device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
+
 __device__ void copy_16(void* to, const void* from) {
   if ((unsigned long long)from % 2)
     for (int i = 0; i < 16; ++i) static_cast<unsigned char*>(to)[i] = static_cast<const unsigned char*>(from)[i];
