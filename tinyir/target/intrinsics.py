@@ -143,6 +143,20 @@ __device__ __forceinline__ float quotient_of(float a, float b) {
   return p == p ? copysignf(p, q) : q;
 }""",  # noqa: E501
     ),
+    Intrinsic(
+        "gelu_of",
+        """\
+// x/2 * (1 + erf(x/sqrt(2))) as max(x, 0) - |x| times half of erfc(|x|/sqrt(2)), by the polynomial of one_plus_erf.
+__device__ __forceinline__ float gelu_of(float x) {
+  const float size = fabsf(fminf(x, 64.0f)), t = recip_approx(fmaf(0.27577165f, size, 1.0f));
+  float p = fmaf(-0.11376884f, t, 0.44333335f);
+  p = fmaf(p, t, -0.317702f);
+  p = fmaf(p, t, 0.3247812f);
+  p = fmaf(p, t, 0.045693655f);
+  p = fmaf(p, t, 0.1176627f) * t;
+  return fmaf(-size, p * exp2_approx(-0.72134754f * size * size), max_nan_of(x, 0.0f));
+}""",
+    ),
     _inline(
         "float logistic_of_exp2(float x)",
         "return recip_approx(1.0f + exp2_approx(x));",

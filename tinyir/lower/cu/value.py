@@ -145,13 +145,17 @@ class Values:
         return any(map(self._is_steady, inner)) and all(isinstance(x, Literal) or self._is_steady(x) for x in inner)
 
     def _sigmoidal(self, body: Unary | Binary | Ternary) -> str:
-        """What activations are made of, by the units for exponentials and reciprocals: 1 + erf(x), 1 + tanh(x) and 1/(1
-        + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as well; empty for another body."""
+        """What activations are made of, by the units for exponentials and reciprocals: x/2 * (1 + erf(x/sqrt(2))), 1 +
+        erf(x), 1 + tanh(x) and 1/(1 + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as
+        well; empty for another body."""
         if body.dtype.name != "fp32":
             return ""
         if isinstance(body, Unary) and body.op == "recip":
             inner = _one_more(body.x)
             return f"logistic_of_exp2({self.value(inner.x)})" if _is(inner, "exp2") else ""
+        gated = _gelu(body)
+        if gated is not None:
+            return f"gelu_of({self.value(gated)})"
         inner = _one_more(body)
         if _is(inner, "erf"):
             return f"one_plus_erf({self.value(inner.x)})"
@@ -242,6 +246,26 @@ def _one_more(body: Body) -> Body | None:
         return None
     sides = (body.left, body.right)
     return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
+
+
+def _gelu(body: Body) -> Body | None:
+    """The x of x/2 * (1 + erf(x/sqrt(2)))."""
+    if not isinstance(body, Binary) or body.op != "mul":
+        return None
+    for half, sum_of in ((body.left, body.right), (body.right, body.left)):
+        erf = _one_more(sum_of)
+        x = _times(half, 0.5)
+        if x is not None and _is(erf, "erf") and _times(erf.x, math.sqrt(0.5)) == x:
+            return x
+    return None
+
+
+def _times(body: Body, factor: float) -> Body | None:
+    """What is multiplied by a number of fp32."""
+    if not isinstance(body, Binary) or body.op != "mul" or body.dtype != body.left.dtype:
+        return None
+    sides = ((body.left, body.right), (body.right, body.left))
+    return next((x for x, n in sides if isinstance(n, Literal) and abs(n.value - factor) < 1e-7 * factor), None)
 
 
 def _is(body: Body | None, op: str) -> bool:
