@@ -171,3 +171,21 @@ def test_plans_of_other_shapes_are_refused() -> None:
         assert {d.code for d in check_plan(edited) if d.is_error}
     with pytest.raises(Refused, match="E1611"):
         to_gpu.lower(plan.Module(module, (replace(chosen, vectorize=()),)))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_sixty_rows_unpack_weights_beside_their_product(bits: int) -> None:
+    module: Any = lowered_to(model_of(60, 4096, 4096, bits, 128), "plan")
+    (chosen,) = module.plans
+    assert chosen.algo == "few_rows" and chosen.tile[0] == 64
+
+
+def test_rows_are_read_a_group_at_a_time() -> None:
+    """Of many rows a thread holds no more than a group of elements, whatever it takes of a column at once."""
+    module: Any = lowered_to(model_of(64, 4096, 4096, 4, 128), "region")
+    held = {}
+    for chosen in plans_of(module)[::4]:
+        kernels, _ = lowered(plan.Module(module, (chosen,)))
+        (rows,) = (s for s in statements(kernels.kernels[0].body) if isinstance(s, nodes.Reg) and s.name == "x.v")
+        held.setdefault(chosen.widest, set()).add(tuple(e.evaluate({}) for e in rows.type.shape))
+    assert len(held) > 1 and {shape for shapes in held.values() for shape in shapes} == {(8, 8)}

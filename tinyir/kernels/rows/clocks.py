@@ -23,6 +23,7 @@ CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and what its CTAs send one a
 SLOW_ISSUE = 8  # plain instructions that take as long as an exponential, or a division
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_WARPS = 3  # at which half of an SM's instructions are waits
+ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
 UNEVEN = 0.07  # of a wave, what the last CTA ends after the mean
 
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
@@ -51,7 +52,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     again = 0 if is_resident else kernel.passes - 1
     issued = MAP_ISSUE / width + 2
     moved *= LINE_LOSS if reads_apart(region) else 1
-    waits = 1 if is_resident else -(-length // plan.tile[1]) + _has_ends(plan, problem)
+    waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * _has_ends(plan, problem)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     waves = ctas / (device.sms * resident)
     is_near = resident * plan.tile[0] * at.work.bytes / max(rows, 1) <= NEAR_BYTES
@@ -111,7 +112,7 @@ def _issue(body: Body) -> float:
     """Instructions of an op, less its operands'."""
     if not isinstance(body, (Unary, Binary, Ternary)):
         return 0
-    if body.op.upper() in SLOW or body.op == "round":
+    if body.op.upper() in SLOW:
         return SLOW_ISSUE
     return ROUND_ISSUE if body.op == "cast" and body.dtype.is_integer and body.x.dtype.is_float else 1
 
