@@ -19,7 +19,7 @@ from ..problem import Row
 from ..resources import threads_of
 from .declare import team_of
 
-CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and what its CTAs send one another before it
+CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and the reads of its CTAs' shared memory after it
 SLOW_ISSUE = 8  # plain instructions that take as long as an exponential, or a division
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_WARPS = 3  # at which half of an SM's instructions are waits
@@ -61,7 +61,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     one = wait + kernel.passes * (_meeting(plan) + elements * issued)
     latency = math.ceil(waves) * one / device.clock_ghz / 1e3
     warps = resident * threads_of(plan) / device.arch.warp
-    issue = (ctas * threads_of(plan) * elements * ((1 + again) * issued + row_ops(region, kernel, is_resident))) / (
+    issue = (ctas * threads_of(plan) * elements * ((1 + again) * issued + _row_ops(region, kernel, is_resident))) / (
         device.arch.warp * device.arch.schedulers * device.sms
     )
     issue *= (1 + ALONE_WARPS / warps) / device.clock_ghz / 1e3
@@ -88,7 +88,7 @@ def _has_ends(plan: Plan, problem: Problem) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def row_ops(region: Region, kernel: Row, is_resident: bool) -> float:
+def _row_ops(region: Region, kernel: Row, is_resident: bool) -> float:
     """Instructions of an element of a row beside its moves: of a resident row each value once, of one that is read
     again each value in every pass that needs it."""
     row = {a.name for a in kernel.row if a in region.iters}
