@@ -60,6 +60,7 @@ struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
 __device__ float float_of_fp16(fp16 x);
+__device__ float max_nan_of(float a, float b);
 __device__ void stmatrix_x4_trans(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
 __device__ float exp2_approx(float x);
 __device__ float recip_approx(float x);
@@ -92,6 +93,7 @@ __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned i
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
+__device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 __device__ __forceinline__ void stmatrix_x4_trans(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
@@ -162,16 +164,15 @@ template <int count> __device__ __forceinline__ void give_registers() { asm vola
 __device__ __forceinline__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 #endif
 
-// 1 + erf(x) within 2e-7, and below 0 within 2e-6 of itself where it is more than 2^-100: erfc(|x|) is exp(-x^2) times a polynomial in 1/(1 + 0.39 |x|).
-__device__ __forceinline__ float one_plus_erf(float x) {
-  const float t = recip_approx(fmaf(0.39f, fabsf(x), 1.0f));
-  float p = fmaf(-0.22753769f, t, 0.8866667f);
-  p = fmaf(p, t, -0.635404f);
-  p = fmaf(p, t, 0.6495624f);
-  p = fmaf(p, t, 0.09138721f);
-  p = fmaf(p, t, 0.2353254f) * t;
-  const float q = p * exp2_approx(-1.442695f * x * x);
-  return x < 0.0f ? q : 2.0f - q;
+// x/2 * (1 + erf(x/sqrt(2))) as max(x, 0) - |x| times half of erfc(|x|/sqrt(2)), by the polynomial of one_plus_erf.
+__device__ __forceinline__ float gelu_of(float x) {
+  const float size = fabsf(fminf(x, 64.0f)), t = recip_approx(fmaf(0.27577165f, size, 1.0f));
+  float p = fmaf(-0.11376884f, t, 0.44333335f);
+  p = fmaf(p, t, -0.317702f);
+  p = fmaf(p, t, 0.3247812f);
+  p = fmaf(p, t, 0.045693655f);
+  p = fmaf(p, t, 0.1176627f) * t;
+  return fmaf(-size, p * exp2_approx(-0.72134754f * size * size), max_nan_of(x, 0.0f));
 }
 // The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
 template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
@@ -325,7 +326,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
             for (int element_ = 0; element_ < 8; ++element_) {
               const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
               const float up = acc[i][element_ + 32 * j + 8 * piece] + b1_tile[warpgroup_index][64 * j + n];  // up : GEMM at 23:5
-              const float gelu = (up * 0.5f) * one_plus_erf(up * 0.70710677f);  // gelu : Elementwise at 24:5
+              const float gelu = gelu_of(up);  // gelu : Elementwise at 24:5
               H_out_piece[element_] = gelu;
             }
             store_piece_fp16<128>(H_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, H_out_piece);

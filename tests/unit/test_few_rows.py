@@ -33,6 +33,7 @@ CASES = {  # rows, columns, depth, bits, block
     "three rows, four bits": (3, 40, 256, 4, 32),
     "sixteen rows, eight bits": (16, 24, 128, 8, 64),
     "nine rows, two bits": (9, 16, 256, 2, 64),
+    "fifty rows, four bits": (50, 24, 256, 4, 64),
 }
 
 
@@ -59,6 +60,32 @@ def test_packed_products_compute_what_playback_does(name: str) -> None:
         np.testing.assert_allclose(
             given.astype(np.float64), wanted.astype(np.float64), rtol=4e-3, atol=8e-3, err_msg=str(chosen)
         )
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_every_weight_is_rounded_as_the_text_says(bits: int) -> None:
+    """Rows that are 1 at one place each give the weights: all codes with scales of all sizes, to the bit."""
+    columns, depth, block = 16, 256, 256
+    text = model_of(8, columns, depth, bits, block)
+    (chosen, *_) = plans_of(lowered_to(text, "region"))
+    code = lowered(plan.Module(lowered_to(text, "region"), (chosen,)))[1]
+    shown = manifest.show(code)
+    assert "product_of_pairs(" in shown and "raised(" not in shown
+    arrays = arrays_of(8, columns, depth, bits, block)
+    scales = np.r_[[0.0, 6e-8, 1e-7, 3e-5, 6e-5, 1.0, 511.0, 65504.0], np.logspace(-7, 4, 8)]
+    arrays["S"] = scales.astype(np.float16).reshape(columns, 1)
+    found = []
+    for first in range(0, depth, 8):
+        arrays["A"] = np.eye(8, depth, first, dtype=np.float16)
+        found.append(simulated(code, arrays)["Y"])
+    codes = np.stack([arrays["Q"] >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], 2).reshape(columns, depth)
+    with np.errstate(over="ignore"):
+        weights = (codes.astype(np.float64) - (1 << bits - 1)) * arrays["S"].astype(np.float64)
+        wanted = weights.astype(np.float16)
+    finite = np.isfinite(wanted)  # infinity times 0 is in the sums of other places
+    kept = np.broadcast_to(finite.all(1), (depth, columns))
+    np.testing.assert_array_equal(np.concatenate(found)[kept], wanted.T[kept])
 
 
 @needs_host_compiler
@@ -144,3 +171,21 @@ def test_plans_of_other_shapes_are_refused() -> None:
         assert {d.code for d in check_plan(edited) if d.is_error}
     with pytest.raises(Refused, match="E1611"):
         to_gpu.lower(plan.Module(module, (replace(chosen, vectorize=()),)))
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_sixty_rows_unpack_weights_beside_their_product(bits: int) -> None:
+    module: Any = lowered_to(model_of(60, 4096, 4096, bits, 128), "plan")
+    (chosen,) = module.plans
+    assert chosen.algo == "few_rows" and chosen.tile[0] == 64
+
+
+def test_rows_are_read_a_group_at_a_time() -> None:
+    """Of many rows a thread holds no more than a group of elements, whatever it takes of a column at once."""
+    module: Any = lowered_to(model_of(64, 4096, 4096, 4, 128), "region")
+    held = {}
+    for chosen in plans_of(module)[::4]:
+        kernels, _ = lowered(plan.Module(module, (chosen,)))
+        (rows,) = (s for s in statements(kernels.kernels[0].body) if isinstance(s, nodes.Reg) and s.name == "x.v")
+        held.setdefault(chosen.widest, set()).add(tuple(e.evaluate({}) for e in rows.type.shape))
+    assert len(held) > 1 and {shape for shapes in held.values() for shape in shapes} == {(8, 8)}

@@ -71,7 +71,22 @@ FOLDS = {  # regions, tensors, body
         ROWS + "%c = mul(X[i0, i1], 3.0)\n%y = reduce sum (i1) : fp32 { %c }\nyield Y[i0] = %y",
     ),
     "softmax of columns": (5, "in X : fp32[N, R]\nout Y : fp32[N, R]", SOFTMAX_DOWN),
-    "softmax": (5, "in X : fp32[R, N]\nout Y : fp32[R, N]\nout Z : fp32[R]", ROWS + SOFTMAX),
+    "softmax": (3, "in X : fp32[R, N]\nout Y : fp32[R, N]\nout Z : fp32[R]", ROWS + SOFTMAX),
+    "layernorm": (
+        3,
+        "in X : fp16[R, N]\nin G : fp32[N]\nin S : fp32[R]\nout Y : fp32[R, N]",
+        ROWS + "%c = cast(X[i0, i1]) : fp32\n%s = reduce sum (i1) : fp32 { %c }\n"
+        "%d = sub(%c, broadcast_in_dim(mul(%s, S[i0]), dims=[0]))\n%q = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
+        "yield Y[i0, i1] = mul(%d, broadcast_in_dim(rsqrt(add(%q, 1.0)), dims=[0]))",
+    ),
+    "sums under the least and the greatest": (
+        2,
+        "in X : fp32[R, N]\nout Y : fp32[R]\nout Z : fp32[R]",
+        ROWS + "%m = reduce max (i1) : fp32 { X[i0, i1] }\n%n = reduce min (k0: N) : fp32 { X[i0, k0] }\n"
+        "%z = reduce sum (k1: N) : fp32 { mul(X[i0, k1], exp2(mul(3.0, sub(X[i0, k1], %m)))) }\n"
+        "%w = reduce sum (i1) : fp32 { fdiv(exp2(neg(X[i0, i1])), exp2(neg(%n))) }\n"
+        "yield Y[i0] = %z\nyield Z[i0] = add(%w, %m)",
+    ),
 }
 SCANS = {
     "sum": (
@@ -219,6 +234,52 @@ def test_the_place_is_of_the_first_of_equal_ones_and_of_the_first_nan(op: str) -
     wanted = (np.argmax if op == "argmax" else np.argmin)(x, 1)
     for found in (play(steps, {"X": x}), simulated(code, {"X": x}, seed=2)):
         np.testing.assert_array_equal(found["Y"], wanted)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+def test_what_is_no_number_stays_where_the_row_is_read_once() -> None:
+    """Chunks of -inf in a row that has numbers, a row of -inf, +inf, NaN; and large numbers that differ little."""
+    steps = in_steps(region_text(*FOLDS["softmax"][1:]), fold_in_steps)
+    x = np.random.default_rng(3).normal(size=(6, 5000)).astype(np.float32)
+    x[0, :4096] = -np.inf
+    x[1] = -np.inf
+    x[2, 3000], x[3, 4999] = np.inf, np.nan
+    x[4] -= 3e4
+    with np.errstate(invalid="ignore"):
+        powers = np.exp2(0.5 * (x.astype(np.float64) - x.max(1, keepdims=True)))
+        wanted = powers / powers.sum(1, keepdims=True)
+    code = lowered(to_plan.lower(steps))[1]
+    for found in (play(steps, {"X": x}), simulated(code, {"X": x}, seed=2)):
+        np.testing.assert_allclose(found["Y"], wanted, rtol=1e-3, atol=1e-7)
+
+
+def test_squares_around_the_mean_of_a_chunk_lose_nothing() -> None:
+    """Numbers whose mean is 10,000 times what they differ by: a sum of squares less the square of a sum has none of
+    its digits right."""
+    body = (
+        ROWS + "%s = reduce sum (i1) : fp32 { X[i0, i1] }\n%d = sub(X[i0, i1], broadcast_in_dim(fdiv(%s, 16384.0), "
+        "dims=[0]))\n%q = reduce sum (i1) : fp32 { mul(%d, %d) }\nyield Q[i0] = fdiv(%q, 16384.0)"
+    )
+    steps = in_steps(region_text("in X : fp32[R, N]\nout Q : fp32[R]", body), fold_in_steps)
+    x = (1e4 + np.random.default_rng(4).normal(size=(3, 16384))).astype(np.float32)
+    assert len(steps.program.regions) == 2
+    np.testing.assert_allclose(play(steps, {"X": x})["Q"], x.astype(np.float64).var(1), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ("max (i1) : fp32 { X[i0, i1] }", "exp2(add(X[i0, i1], %m))"),  # grows with the greatest
+        ("min (i1) : fp32 { X[i0, i1] }", "exp2(sub(X[i0, i1], %m))"),
+        ("max (i1) : fp32 { X[i0, i1] }", "exp2(mul(%m, sub(X[i0, i1], %m)))"),  # no power of it
+        ("max (i1) : fp32 { X[i0, i1] }", "add(exp2(sub(X[i0, i1], %m)), 1.0)"),
+        ("sum (i1) : fp32 { abs(X[i0, i1]) }", "mul(sub(X[i0, i1], %m), sub(X[i0, i1], %m))"),  # a sum of others
+        ("sum (i1) : fp32 { X[i0, i1] }", "mul(sub(X[i0, i1], %m), sub(X[i0, i1], mul(%m, 2.0)))"),
+    ],
+)
+def test_other_folds_are_done_one_after_the_other(first: str, second: str) -> None:
+    body = ROWS + f"%m = reduce {first}\n%z = reduce sum (i1) : fp32 {{ {second} }}\nyield Y[i0] = %z"
+    assert len(in_steps(region_text("in X : fp32[R, N]\nout Y : fp32[R]", body), fold_in_steps).program.regions) == 4
 
 
 def planned(tensors: str, body: str) -> plan.Module:

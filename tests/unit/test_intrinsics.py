@@ -18,6 +18,9 @@ SM90 = {name for name, _ in hopper.GUARDED} - {
     "shared_address",
     "pair_of_fp16",
     "pair_of_bf16",
+    "difference_of_pairs",
+    "product_of_pairs",
+    "raised_pair",
     "named_barrier",
     "warpgroup_barrier",
 }

@@ -96,7 +96,7 @@ def test_products_with_packed_weights_compute_what_playback_does(rows: int, bits
 def test_one_row_reads_packed_weights_in_whole_accesses_and_each_scale_once() -> None:
     text = manifest.show(lowered(model_of(1, 4096, 4096, 4, 128)))
     kernel = text[text.index("__global__") :]
-    assert re.search(r"vector_of<unsigned char, \d+> \*\)&Q\[", kernel)
+    assert re.search(r"vector_of<unsigned int, \d+> \*\)&Q\[", kernel)
     assert re.search(r"S_v\[h\]\[0\] = float_of_fp16\(S\[", kernel)
 
 

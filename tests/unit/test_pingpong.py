@@ -16,6 +16,7 @@ from tinyir.ir.gpu.walk import statements
 from tinyir.ir.plan import Async, Consumers, Regs
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import plan as to_plan
 
 from .checked import check_gpu, check_plan
 from .emitted import played, simulated
@@ -105,3 +106,10 @@ def test_tiles_that_are_taken_twice_or_not_at_all_are_found(old: str, new: str, 
     text = gpu.show(to_gpu.lower(in_turn(*CASES["one CTA"])))
     assert old in text
     assert code in {d.code for d in check_gpu(gpu.parse(text.replace(old, new)))}
+
+
+@pytest.mark.parametrize("sizes, takes_turns", [("M=4096, N=3072, K=768", True), ("M=8192, N=8192, K=8192", False)])
+def test_they_take_turns_where_a_sum_is_short(sizes: str, takes_turns: bool) -> None:
+    """Where the end of a tile takes as long as a part of its sum, and not where it is little beside it."""
+    chosen = to_plan.lower(product("NT", **BIAS, sizes=sizes), device="h200").plans[0]
+    assert chosen.takes_turns == takes_turns

@@ -94,6 +94,36 @@ def rounded_pairs(dtype: str) -> Trial:
     )
 
 
+def of_pairs(name: str) -> Trial:
+    """`difference` or `product` of two words of fp16, every kind of number with every kind, rounded once."""
+    sixteen = np.r_[[0, 1, 0x3FF, 0x400, 0x7BFF, 0x7C00, 0x7E00, 0x3C00, 0x6408], np.arange(3, 0x7C00, 1789)]
+    halves = np.r_[sixteen, sixteen | 0x8000].astype(np.uint16)
+    both = np.stack(np.meshgrid(halves, halves), axis=-1).reshape(-1, 2)[: halves.size**2 // 2 * 2]
+    x = np.ascontiguousarray(both.reshape(-1, 2, 2).transpose(0, 2, 1)).view(np.uint32).reshape(-1)
+    left, right = (np.ascontiguousarray(both[:, side]).view(np.float16).astype(np.float64) for side in (0, 1))
+    with np.errstate(invalid="ignore"):
+        found = left - right if name == "difference" else left * right
+    return applied(
+        f"{name}_of_pairs(X[2 * i], X[2 * i + 1])",
+        "unsigned int",
+        "unsigned int",
+        x,
+        halves_of(found, "fp16").view(np.uint32),
+    )
+
+
+def raised_pairs() -> Trial:
+    """The low bits of each half of a word as fractions of 1024."""
+    x = np.random.default_rng(5).integers(0, 1 << 32, 64, dtype=np.uint32)
+    return applied("raised_pair(X[i], 0x000f00ffu)", "unsigned int", "unsigned int", x, x & 0x000F00FF | 0x64006400)
+
+
+def loaded() -> Trial:
+    """Four words at once."""
+    x = np.random.default_rng(7).integers(0, 1 << 32, 256, dtype=np.uint32)
+    return applied("load_once(&X[4 * i]).z", "unsigned int", "unsigned int", x, np.ascontiguousarray(x[2::4]))
+
+
 def extreme(name: str) -> Trial:
     """`max` or `min` of each number with each, -0 below 0."""
     both = np.stack(np.meshgrid(SPECIAL, SPECIAL), axis=-1).reshape(-1, 2)

@@ -26,6 +26,7 @@ SLOW = frozenset(
 )
 SLOW_OPS = 16  # plain ops that one of these is worth
 TILE = 128  # rows or columns of a contraction that share one load of an operand
+FEW_ROWS = 64  # of a product whose other factor tensor cores take as it is computed
 CARD = 132  # tiles of a contraction that fill a card; one with fewer leaves room for its siblings
 
 
@@ -74,6 +75,7 @@ def without_tensor_cores(ops: float, moved: float, factors: Sequence[DType], tot
 
 
 __all__ = [
+    "FEW_ROWS",
     "LAUNCH_SECONDS",
     "SLOW",
     "SLOW_OPS",

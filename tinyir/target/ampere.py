@@ -137,6 +137,16 @@ PLAIN: Rows = (
         "};  // neighbours that move at once",
     ),
     (
+        "loaded_once",
+        f"""\
+template <class T> {_INLINE}T loaded_once(const T *from) {{
+  union {{ T all; uint4 parts[sizeof(T) / 16]; }} x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_once((const uint4 *)from + i);
+  return x.all;
+}}""",
+    ),
+    (
         "word_of",
         f"""\
 template <class T> {_INLINE}{_WORD} word_of(const T *two) {{ return *(const {_WORD} *)two; }}

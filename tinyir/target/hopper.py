@@ -95,6 +95,20 @@ GUARDED: Rows = (
         'unsigned int y; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y;',
     ),
     one(
+        "unsigned int difference_of_pairs(unsigned int a, unsigned int b)",
+        'unsigned int y; asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y;',
+    ),
+    one(
+        "unsigned int product_of_pairs(unsigned int a, unsigned int b)",
+        'unsigned int y; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y;',
+    ),
+    # One instruction: left to the compiler the two operations stay two, since both have a number of their own.
+    one(
+        "unsigned int raised_pair(unsigned int word, unsigned int mask)",
+        'unsigned int y; asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(word), "r"(mask), "r"(0x64006400u)); '
+        "return y;",
+    ),
+    one(
         "void mbarrier_init(unsigned long long *barrier, int count)",
         asm("mbarrier.init.shared::cta.b64 [%0], %1;", '"r"(shared_address(barrier))', '"r"(count)'),
     ),

@@ -133,6 +133,31 @@ __device__ __forceinline__ float one_plus_erf(float x) {
   return x < 0.0f ? q : 2.0f - q;
 }""",  # noqa: E501
     ),
+    Intrinsic(
+        "quotient_of",
+        """\
+// a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
+__device__ __forceinline__ float quotient_of(float a, float b) {
+  const float size = fabsf(b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
+  const float d = b * scale, n = a * scale, r = 1.0f / d, q = n * r;
+  const float p = fmaf(fmaf(-q, d, n), r, q);
+  return p == p ? copysignf(p, q) : q;
+}""",  # noqa: E501
+    ),
+    Intrinsic(
+        "gelu_of",
+        """\
+// x/2 * (1 + erf(x/sqrt(2))) as max(x, 0) - |x| times half of erfc(|x|/sqrt(2)), by the polynomial of one_plus_erf.
+__device__ __forceinline__ float gelu_of(float x) {
+  const float size = fabsf(fminf(x, 64.0f)), t = recip_approx(fmaf(0.27577165f, size, 1.0f));
+  float p = fmaf(-0.11376884f, t, 0.44333335f);
+  p = fmaf(p, t, -0.317702f);
+  p = fmaf(p, t, 0.3247812f);
+  p = fmaf(p, t, 0.045693655f);
+  p = fmaf(p, t, 0.1176627f) * t;
+  return fmaf(-size, p * exp2_approx(-0.72134754f * size * size), max_nan_of(x, 0.0f));
+}""",
+    ),
     _inline(
         "float logistic_of_exp2(float x)",
         "return recip_approx(1.0f + exp2_approx(x));",
@@ -145,6 +170,19 @@ __device__ __forceinline__ float raised(unsigned short x) { return __uint_as_flo
 __device__ __forceinline__ float raised(unsigned char x) { return raised((unsigned short)x); }
 __device__ __forceinline__ float raised(short x) { return raised((unsigned short)(x ^ 0x8000)); }
 __device__ __forceinline__ float raised(signed char x) { return raised((short)x); }""",  # noqa: E501
+    ),
+    _inline(
+        "unsigned int two_bytes(unsigned char low, unsigned char high)",
+        "return low | (unsigned int)high << 16;",
+    ),
+    Intrinsic(
+        "bytes_apart",
+        """\
+// Bytes i and i + 2 of words, each at the lower end of a half; what is beside them is left there.
+__device__ __forceinline__ unsigned int bytes_apart(const unsigned int *words, int i) {
+  const unsigned int found = words[i / 4] >> 8 * (i % 4);
+  return i % 4 < 2 ? found : found | words[i / 4 + 1] << 8 * (4 - i % 4);
+}""",
     ),
     Intrinsic(
         "float_of_fp8e5m2",

@@ -19,6 +19,15 @@ _INLINE = "__device__ __forceinline__ "
 
 GUARDED = (
     (
+        "load_once",
+        f"""\
+{_INLINE}uint4 load_once(const void *from) {{
+  uint4 x;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {{%0, %1, %2, %3}}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from));
+  return x;
+}}""",  # noqa: E501
+    ),
+    (
         "publish_word",
         f"""\
 {_INLINE}void publish_word(unsigned long long *word, unsigned int value) {{

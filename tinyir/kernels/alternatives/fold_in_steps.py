@@ -16,23 +16,25 @@ after:  region top.part   for c0: 512     %top.best = reduce max (k0: 32768) { X
         region top        for             %top.chunk = reduce argmax (c0: 512) { top.best[c0] }
                                           %top = gather (c0: 512 = %top.chunk) { top.part[c0] }     yield Y[] = %top
 
-Folds that need one another, and what is written along the axis that they fold (softmax), become parts first. It is done
-where the cost model finds that it is faster: where there are too few rows, or columns, to fill the card.
+Folds that need one another, and what is written along the axis that they fold (softmax), become parts first, or are
+done at once (`folds_at_once`). It is done where the cost model finds that it is faster: where there are too few rows,
+or columns, to fill the card.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ...analysis.regions import fold_sizes
 from ...ir.accumulate import cast, is_plain, wide
-from ...ir.body import Axis, Binary, Body, BroadcastInDim, Gather, Index, Read, Reduce, Ref, substitute
+from ...ir.body import Axis, Binary, Gather, Index, Reduce, Ref, substitute
 from ...ir.expr import Expr
-from ...ir.region import Let, Region, Tensor, Yield
-from ...ir.traits import axes_of, extent_of, reads_apart
-from ...ir.types import TensorType
+from ...ir.region import Let, Region
+from ...ir.traits import extent_of, reads_apart
 from ...kit.records import replace
 from ..problem import Map, Row, kernels_of
+from .folds_at_once import at_once
+from .handed import Handed, along, still_used
 from .inline import Tangled, is_fold, padded, written_out
 from .parts import Names, Parts, Surroundings, free_name, numbered_name, refs_of, region_of
 
@@ -44,6 +46,10 @@ CHUNKS = tuple(1 << n for n in range(4, 18))  # points of the axis that is cut
 def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     """The regions that a region becomes; itself alone where it folds nothing long, or is as fast alone."""
     names, sizes, time_of = around.names, around.sizes, around.time_of
+
+    def time_of_all(way: tuple[Region, ...]) -> float:
+        return sum(map(time_of, way))
+
     longest = max((_points(region, let.expr.axes).evaluate(sizes) for let in _folds(region)), default=0)
     rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
     if (
@@ -58,9 +64,11 @@ def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     taken = Names(names.memory | {t.name for p in parts for t in p.outputs}, names.regions | {p.name for p in parts})
     found: list[Region] = []
     for part in parts:
-        ways = [(part,), *_ways(part, taken, sizes)]
-        found += min(ways, key=lambda way: sum(map(time_of, way)))
-    return tuple(found) if sum(map(time_of, found)) < time_of(region) else (region,)
+        found += min([(part,), *_ways(part, taken, sizes)], key=time_of_all)
+    best = min([(region,), tuple(found)], key=time_of_all)
+    if time_of_all(best) <= around.least_of(region, 3):
+        return best
+    return min([best, *at_once(region, names)], key=time_of_all)
 
 
 def _folds(region: Region) -> tuple[Let, ...]:
@@ -135,7 +143,7 @@ def _over_new_axes(region: Region, folds: tuple[Let, ...]) -> Region:
         axes = tuple(Axis(a.name, _points(region, (a,))) for a in let.expr.axes)
         changed[let.name] = (replace(let, expr=replace(let.expr, axes=axes, body=written_out(region, let.expr.body))),)
     whole = replace(region, iters=tuple(a for a in region.iters if a.name not in _own(region)))
-    return region_of(region.name, whole, _still_used(region, changed), region.yields, ())
+    return region_of(region.name, whole, still_used(region, changed), region.yields, ())
 
 
 def two_steps(
@@ -150,17 +158,7 @@ def two_steps(
     across = Axis(number, size.ceildiv(chunk))
     rows = tuple(a for a in region.iters if a.name not in own)
     iters = (across, *rows) if is_outermost else (*rows, across)
-    lets, yields, buffers, second = [], [], [], {}
-
-    def kept(word: str, fold: Reduce, value: Callable[[Body, tuple[str, ...]], Body] = lambda body, axes: body) -> Read:
-        """What a chunk folds to is written to a buffer; gives the read of it."""
-        index = tuple(a for a in iters if a == across or a.name in axes_of(fold.body))
-        axes = tuple(a.name for a in index)
-        name = free_name(f"{let.name}.{word}", names.memory | {b.name for b in buffers})
-        buffers.append(Tensor(name, TensorType(fold.dtype, tuple(a.size for a in index))))
-        lets.append(Let(name, fold, let.origin))
-        yields.append(Yield(name, tuple(map(Expr.of, axes)), value(Ref(name, fold.dtype), axes), (), let.origin))
-        return Read(name, tuple(map(Expr.of, axes)), fold.dtype)
+    handed, second = Handed(iters, across, names), {}
 
     for let in folds:
         fold, axis = let.expr, let.expr.axes[cut].name
@@ -170,39 +168,21 @@ def two_steps(
         place = chunk * Expr.of(number) + axis
         body = padded(substitute(written_out(region, fold.body), {axis: place}), fold.op, place, size, chunk)
         if is_plain(fold.op):
-            read = kept("part", Reduce(fold.op, inner, body, wide(fold.dtype)))
+            read = handed.read(f"{let.name}.part", Reduce(fold.op, inner, body, wide(fold.dtype)), let.origin)
             second[let.name] = (replace(let, expr=cast(Reduce(fold.op, (across,), read, read.dtype), fold.dtype)),)
             continue
-        best = kept("best", Reduce(BEST[fold.op], inner, body, body.dtype))
+        best = handed.read(f"{let.name}.best", Reduce(BEST[fold.op], inner, body, body.dtype), let.origin)
         first = Index(extent_of(inner) * Expr.of(number), fold.dtype)  # of the chunk, in the order of the fold
-        part = kept(
-            "part",
+        part = handed.read(
+            f"{let.name}.part",
             Reduce(fold.op, inner, body, fold.dtype),
-            lambda at, axes: Binary("add", _along(first, axes, number), at, at.dtype),  # noqa: B023
+            let.origin,
+            value=lambda at, axes: Binary("add", along(first, axes, number), at, at.dtype),  # noqa: B023
         )
         chosen = Let(f"{let.name}.chunk", Reduce(fold.op, (across,), best, fold.dtype), let.origin)
         second[let.name] = (chosen, replace(let, expr=Gather(across, Ref(chosen.name, fold.dtype), part, fold.dtype)))
-    whole = replace(region, iters=iters, name=free_name(f"{folds[0].name}.part", names.regions))
-    return (
-        region_of(whole.name, whole, tuple(lets), tuple(yields), tuple(buffers)),
-        region_of(region.name, region, _still_used(region, second), region.yields, tuple(buffers)),
-    )
-
-
-def _along(body: Body, axes: tuple[str, ...], own: str) -> Body:
-    """What varies along one axis alone, as it is along several."""
-    return body if axes == (own,) else BroadcastInDim(body, (axes.index(own),), body.dtype, axes)
-
-
-def _still_used(region: Region, changed: Mapping[str, tuple[Let, ...]]) -> tuple[Let, ...]:
-    """The values that the writes need, once some are made in other ways."""
-    lets, used = [], {r for y in region.yields for r in refs_of(y.expr)}
-    for let in reversed(region.lets):
-        if let.name in used:
-            found = changed.get(let.name, (let,))
-            lets[:0] = found
-            used.update(r for made in found for r in refs_of(made.expr))
-    return tuple(lets)
+    name = free_name(f"{folds[0].name}.part", names.regions)
+    return handed.region(name, region), handed.reader(region, second)
 
 
 __all__ = ["fold_in_steps", "two_steps"]

@@ -11,6 +11,7 @@ from .match import layout_of, product_of, reads_of
 
 FRAGMENT = 16  # columns of a warp's product
 EIGHT = 8  # rows of it
+GROUP = 16  # elements of a row that a thread has at once, at most
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -18,14 +19,14 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     product = product_of(problem.region, problem.kernel)
     piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(plan, problem)
     held = blocks * rows * FRAGMENT // 32
-    small = rows // EIGHT * piece * product.small.dtype.bytes // 4
+    small = rows // EIGHT * GROUP * product.small.dtype.bytes // 4
     words = 0
     for read in reads_of(product):
         placed = layout_of(problem.region, product, read, piece)
         if placed is not None:
             count = 2 * blocks if placed.is_of_column else 1
             words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
-    wanted = held + 2 * (small + words) + 4 * blocks + ADDRESSING
+    wanted = held + small + words + 8 * blocks + ADDRESSING
     return Needs((part_of(plan, problem),), registers=allotted(plan, wanted), accumulators=held)
 
 
@@ -37,7 +38,7 @@ def part_of(plan: Plan, problem: Problem) -> Array:
 def rows_of(plan: Plan, problem: Problem) -> int:
     """Rows of the tensor cores' product."""
     product = product_of(problem.region, problem.kernel)
-    return EIGHT if product.rows <= EIGHT else 2 * EIGHT
+    return EIGHT if product.rows <= EIGHT else FRAGMENT * -(-product.rows // FRAGMENT)
 
 
 def columns_of(plan: Plan, problem: Problem) -> int:

@@ -4,14 +4,15 @@ made the left operand of tensor cores there; its columns are their rows.
     for c in thread.z..K/128 step 8 unroll 2          a warp's piece of the sum: four threads have 32 elements each
       let chunk = 4*c + lane - 4*floor(lane/4)
       Q.v[h, e] over e: 16 = Q[n, 16*chunk + e] vector 16      of columns n = n0 + 8*h + floor(lane/4)
-      x.v[j, e] over e: 8 = A[8*j + floor(lane/4), 32*chunk + e] vector 8 ...
-      for s in 0..8 unroll
-        each r, k of wf                               sixteen columns, and sixteen elements of the sum: four of each
-          let t = 4*s + ...                             thread's, so that it reads what is its own
-          wf[r, k] = what is computed of Q.v[floor(r/8), floor(t/2)]
-        each k, m of xf
-          xf[k, m] = x.v[floor(m/8), t]
-        mma acc += wf * xf shape m16n8k16
+      for g in 0..4 unroll                            eight elements of each
+        x.v[j, e] over e: 8 = A[8*j + floor(lane/4), 32*chunk + 8*g + e] vector 8
+        for s in 0..2 unroll
+          each r, k of wf                             sixteen columns, and sixteen elements of the sum: four of each
+            let t = 2*s + 4*k + ...                     thread's, so that it reads what is its own
+            wf[r, k] = what is computed of Q.v[floor(r/8), 4*g + floor(t/2)]
+          each k, m of xf
+            xf[k, m] = x.v[floor(m/8), t]
+          mma acc += wf * xf shape m16n8k16
     each r, m of acc
       store part[thread.z, m, n + r] = acc[r, m]
     barrier cta
@@ -19,7 +20,8 @@ made the left operand of tensor cores there; its columns are their rows.
       the values at this point, and the stores
 
 Which elements of the sum a product takes together is free, so a thread multiplies those that it has read: no shuffle
-and no shared memory is between memory and the tensor cores.
+and no shared memory is between memory and the tensor cores. The two of a word are two bytes of the large factor apart,
+whose bits are unpacked together.
 """
 
 from __future__ import annotations
@@ -113,12 +115,14 @@ class _FewRows:
         shape = type_of(DTYPES["fp32"], self.of_warp, self.rows)
         warp = self.of_warp * Expr.of("thread.y")
         chunk = LANES * self.name("c") + "lane" - LANES * (Expr.of("lane") // LANES)
+        products = nodes.For(str(self.name("s")), ZERO, Expr.of(self.group // 4), tuple(self._products(acc)), unroll=0)
+        group = (*self._rows(), products)
         step = (
             nodes.Let(str(self.name("chunk")), chunk),
-            *self._loads(),
+            *(line for read in reads_of(self.product) for line in self._load(read)),
             nodes.Reg(self.fresh.of("wf"), type_of(dtype, self.of_warp, FRAGMENT), kind="mma_a"),
             nodes.Reg(self.fresh.of("xf"), type_of(dtype, FRAGMENT, self.rows), kind="mma_b"),
-            nodes.For(str(self.name("s")), ZERO, Expr.of(self.piece // 4), tuple(self._products(acc)), unroll=0),
+            nodes.For(str(self.name("g")), ZERO, Expr.of(self.piece // self.group), group, unroll=0),
         )
         loop = nodes.For(
             str(self.name("c")),
@@ -139,29 +143,27 @@ class _FewRows:
 
     # --- a step
 
-    def _loads(self) -> list[Statement]:
-        """What a thread reads of a step: of each column its piece, and as much of each row."""
-        product, lines = self.product, []
-        small = product.small
+    def _rows(self) -> list[Statement]:
+        """What a thread reads of each row for a group of elements."""
+        product, small = self.product, self.product.small
         j, e, p = self.name("j"), self.name("e"), self.name("p")
         name = self.fresh.of("x.v")
         row = EIGHT * j + Expr.of("lane") // LANES
-        point = {product.sum.name: self.piece * self.name("chunk") + VECTOR * p + e}
+        first = self.piece * self.name("chunk") + self.group * self.name("g")
+        point = {product.sum.name: first + VECTOR * p + e}
         if product.left is not None:
             point[product.left.name] = row
         taken = nodes.Assign(
             Place(name, (j, VECTOR * p + e)), substitute(small, point), ((str(e), Expr.of(VECTOR)),), VECTOR
         )
-        walk: Statement = nodes.For(str(p), ZERO, Expr.of(self.piece // VECTOR), (taken,), unroll=0)
+        walk: Statement = nodes.For(str(p), ZERO, Expr.of(self.group // VECTOR), (taken,), unroll=0)
         inside = below(row, Expr.of(product.rows))
         body = (nodes.If(inside, (walk,)),) if inside and product.rows < self.rows else (walk,)
-        lines.append(
-            nodes.Reg(name, type_of(small.dtype, self.rows // EIGHT, self.piece), init=Literal(0.0, small.dtype))
-        )
-        lines.append(nodes.For(str(j), ZERO, Expr.of(self.rows // EIGHT), body, unroll=0))
-        for read in reads_of(product):
-            lines += self._load(read)
-        return lines
+        shape = type_of(small.dtype, self.rows // EIGHT, self.group)
+        return [
+            nodes.Reg(name, shape, init=Literal(0.0, small.dtype)),
+            nodes.For(str(j), ZERO, Expr.of(self.rows // EIGHT), body, unroll=0),
+        ]
 
     def _load(self, read: Read) -> list[Statement]:
         """What a thread reads of one tensor for its columns."""
@@ -193,7 +195,7 @@ class _FewRows:
         """A product of tensor cores: its operands' elements, then itself."""
         wf, xf = self.fresh.of("wf"), self.fresh.of("xf")
         r, k, m = self.name("r"), self.name("k"), self.name("m")
-        t = nodes.Let(str(self.name("t")), 4 * self.name("s") + 2 * (k // 8) + k - 2 * (k // 2))
+        t = nodes.Let(str(self.name("t")), self._place(self.name("s"), k // 2 // 4, k - 2 * (k // 2)))
         small = Read(self.fresh.of("x.v"), (m // EIGHT, self.name("t")), self.product.small.dtype)
         return [
             nodes.Each((str(r), str(k)), wf, (t, nodes.Assign(Place(wf, (r, k)), self._made(self.product.large)))),
@@ -201,12 +203,37 @@ class _FewRows:
             nodes.Mma(acc, Place(wf), Place(xf), "m16n8k16"),
         ]
 
+    def _place(self, step: Expr, half: Expr, element: Expr) -> Expr:
+        """Which element of a group a step takes of each half of its sum: that of an operand's word."""
+        apart = self._apart
+        if apart == 1:
+            return 4 * step + 2 * half + element
+        turn = step // (apart // 2)
+        return 2 * apart * turn + 2 * (step - apart // 2 * turn) + half + apart * element
+
+    @property
+    def _element(self) -> Expr:
+        """Which element of a thread's piece an operand's is."""
+        return self.group * self.name("g") + self.name("t")
+
+    @property
+    def group(self) -> int:
+        """Elements of the sum of which a thread reads all rows at once."""
+        return max(VECTOR, 2 * self._apart)
+
+    @property
+    def _apart(self) -> int:
+        """How far apart the two elements of a word of an operand are: two bytes of the large factor."""
+        layouts = [(layout_of(self.region, self.product, r, self.piece), r) for r in reads_of(self.product)]
+        found = max(2 * x.shared // r.dtype.bytes for x, r in layouts if x.is_of_column and x.shared < self.piece)
+        return found if found and self.piece % (2 * found) == 0 else 1
+
     def _made(self, body: Body) -> Body:
         """An element of the large factor, of what the thread has read."""
         if isinstance(body, Read):
             placed = layout_of(self.region, self.product, body, self.piece)
             row = self.name("r") // EIGHT if placed.is_of_column else ZERO
-            at = self.name("t") // placed.shared if placed.shared < self.piece else ZERO
+            at = self._element // placed.shared if placed.shared < self.piece else ZERO
             return Read(self.held(body), (row, at), body.dtype)
         if isinstance(body, Index):
             return replace(body, expr=self._number(body.expr))
@@ -214,14 +241,15 @@ class _FewRows:
 
     def _number(self, number: Expr) -> Expr:
         """An integer at an element: by what is known of its piece, where that is all there is to know."""
-        at = self.piece * self.name("chunk") + self.name("t")
+        at = self.piece * self.name("chunk") + self.name("v")
         found = number.substitute(
             {self.product.sum.name: at, self.product.right.name: self.name("n0") + self.name("r")}
         )
+        here = {str(self.name("v")): self._element}
         if not has_floor(found):
-            return found
-        every = {found.substitute({str(self.name("t")): n}) for n in range(self.piece)}
-        return every.pop() if len(every) == 1 else found
+            return found.substitute(here)
+        every = {found.substitute({str(self.name("v")): n}) for n in range(self.piece)}
+        return every.pop() if len(every) == 1 else found.substitute(here)
 
     # --- the end
 

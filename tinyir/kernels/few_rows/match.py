@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 
+from ...analysis.traffic import FEW_ROWS
 from ...ir.body import Axis, Binary, Body, Index, Literal, Read, Reduce, Select, Ternary, Unary, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import is_multiple
@@ -15,7 +16,7 @@ from ...kit.records import dataclass
 from ..alternatives.inline import Tangled, written_out
 from ..problem import Contraction, Kernel, Row
 
-MOST_ROWS = 16
+MOST_ROWS = 16  # of a large factor that is in memory, as other families fetch it
 FACTORS = ("fp16", "bf16")
 PIECES = (32, 16, 8)  # elements along the sum that a thread takes of a column
 ACCESS_BYTES = 16
@@ -46,7 +47,9 @@ class Product:
 def product_of(region: Region, kernel: Kernel) -> Product | None:
     """The product that a region is, or None."""
     found = _of_contraction(kernel) if isinstance(kernel, Contraction) else _of_row(region, kernel)
-    if found is None or scans_of(region) or len(folds_of(region)) != 1 or not 0 < found.rows <= MOST_ROWS:
+    if found is None or scans_of(region) or len(folds_of(region)) != 1:
+        return None
+    if not 0 < found.rows <= (MOST_ROWS if isinstance(found.large, Read) else FEW_ROWS):
         return None
     names = [(a.name if a is not None else "") for a in (found.left, found.right, found.sum)]
     small, large = axes_of(found.small), axes_of(found.large)
@@ -141,4 +144,4 @@ def pieces_of(region: Region, kernel: Kernel) -> tuple[int, ...]:
     return tuple(found)
 
 
-__all__ = ["CHUNK", "MOST_ROWS", "PLACE", "Placed", "Product", "layout_of", "pieces_of", "product_of", "reads_of"]
+__all__ = ["CHUNK", "PLACE", "Placed", "Product", "layout_of", "pieces_of", "product_of", "reads_of"]

@@ -13,7 +13,17 @@ from ..problem import Contraction
 from .declare import EIGHT, FRAGMENT
 from .match import pieces_of, product_of
 
-WARPS = ((1, 4), (1, 8), (2, 4), (1, 16), (2, 8), (4, 2), (4, 4))  # along the columns, and along the sum
+WARPS = (
+    (1, 4),
+    (1, 8),
+    (2, 4),
+    (1, 16),
+    (2, 8),
+    (4, 2),
+    (4, 4),
+    (8, 1),
+    (8, 2),
+)  # along the columns, and along the sum
 BLOCKS = (1, 2)  # sixteens of columns of a warp
 
 
@@ -25,7 +35,7 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
         for beside, behind in WARPS:
             for blocks in BLOCKS:
                 columns, depth = FRAGMENT * blocks * beside, 4 * piece * behind
-                rows = EIGHT if product.rows <= EIGHT else 2 * EIGHT
+                rows = EIGHT if product.rows <= EIGHT else FRAGMENT * -(-product.rows // FRAGMENT)
                 is_contraction = isinstance(kernel, Contraction)
                 guarded = {
                     name

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 
-from ...ir.body import Read
+from ...analysis.traffic import SLOW
+from ...ir.body import Binary, Body, Read, Reduce, Ternary, Unary, operands_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.rules import product
+from ...ir.runs import row_run
 from ...ir.traits import extent_of, nearest, nodes_of, reads_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
+from ..parts.point import free_axes, needed
 from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS, WAITING_SHARPNESS
+from ..problem import Row
 from ..resources import threads_of
 from .declare import team_of
 
-CLUSTER_CLOCKS = 3500  # of a barrier of a cluster, and the reads of its CTAs' shared memory behind it
+CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and the reads of its CTAs' shared memory after it
+SLOW_ISSUE = 8  # plain instructions that take as long as an exponential, or a division
+ROUND_ISSUE = 4  # the same of a conversion to an integer
+ALONE_WARPS = 3  # at which half of an SM's instructions are waits
+ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
+UNEVEN = 0.07  # of a wave, what the last CTA ends after the mean
 
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
 FETCHED_BYTES = 64  # for an element whose neighbours in the row are apart
@@ -45,30 +55,31 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     again = 0 if is_resident else kernel.passes - 1
     issued = MAP_ISSUE / width + 2
     moved *= LINE_LOSS if reads_apart(region) else 1
-    waits = 1 if is_resident else -(-length // plan.tile[1])
+    waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * _has_ends(plan, problem)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
+    waves = ctas / (device.sms * resident)
     is_near = resident * plan.tile[0] * at.work.bytes / max(rows, 1) <= NEAR_BYTES
     behind = again * (NEAR_CLOCKS if is_near else device.l2_latency_ns * device.clock_ghz)
     wait = (device.dram_latency_ns * device.clock_ghz + behind) * waits
     one = wait + kernel.passes * (_meeting(plan) + elements * issued)
-    latency = -(-ctas // (device.sms * resident)) * one / device.clock_ghz / 1e3
-    issue = (
-        (ctas * threads_of(plan) * elements * (1 + again) * issued + at.work.flops)
-        / device.arch.warp
-        / device.arch.schedulers
-        / device.sms
+    latency = math.ceil(waves) * one / device.clock_ghz / 1e3
+    warps = resident * threads_of(plan) / device.arch.warp
+    issue = (ctas * threads_of(plan) * elements * ((1 + again) * issued + _row_ops(region, kernel, is_resident))) / (
+        device.arch.warp * device.arch.schedulers * device.sms
     )
+    issue *= (1 + ALONE_WARPS / warps) / device.clock_ghz / 1e3
     stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
     fetched = moved * (1 if stays else 1 + again)
     # the busiest SM's share, times SMs
     brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
     through = brought * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
+    memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
+    memory = longer_of(memory, latency, WAITING_SHARPNESS)
+    sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident)  # what one CTA computes the loads of others go beside
     return Clocks(
         {
-            "memory": longer_of(
-                max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us), latency, WAITING_SHARPNESS
-            ),
-            "compute": issue / device.clock_ghz / 1e3,
+            "memory": longer_of(memory, issue, sharpness) if memory >= issue else memory,
+            "compute": longer_of(memory, issue, sharpness) if memory < issue else issue,
             "latency": latency,
         }
     )
@@ -81,6 +92,42 @@ def _lost(region: Region, along: str, sizes: Mapping[str, int]) -> float:
     apart = {n.tensor for n in reads if along not in nearest(n.index)}
     read = (t.type for t in region.inputs if t.name in apart)
     return sum(product(t.shape).evaluate(sizes) * (FETCHED_BYTES - t.dtype.bytes) for t in read)
+
+
+def _has_ends(plan: Plan, problem: Problem) -> bool:
+    """Whether a row has elements beside its whole vectors, which are read behind them."""
+    runs = (row_run(problem.region, problem.kernel, item.width) for item in plan.vectorize)
+    return any(run is not None and not run.is_whole for run in runs)
+
+
+@functools.lru_cache(maxsize=4096)
+def _row_ops(region: Region, kernel: Row, is_resident: bool) -> float:
+    """Instructions of an element of a row beside its moves: of a resident row each value once, of one that is read
+    again each value in every pass that needs it."""
+    row = {a.name for a in kernel.row if a in region.iters}
+    roots = [let.expr.body for let in region.lets if isinstance(let.expr, Reduce)]
+    roots += [y.expr for y in region.yields if row & {n for e in y.index for n in e.names()}]
+
+    def varies(body: Body) -> bool:
+        return not row or bool(row.intersection(free_axes(region, body)))
+
+    def ops(body: Body) -> float:
+        if isinstance(body, Reduce) or not varies(body):
+            return 0
+        return _issue(body) + sum(map(ops, operands_of(body)))
+
+    names = [n for root in roots for n in needed(region, (root,)) if varies(region.let(n).expr)]
+    folds = len(roots) - sum(y.expr in roots for y in region.yields)
+    return folds + sum(map(ops, roots)) + sum(ops(region.let(n).expr) for n in (set(names) if is_resident else names))
+
+
+def _issue(body: Body) -> float:
+    """Instructions of an op, less its operands'."""
+    if not isinstance(body, (Unary, Binary, Ternary)):
+        return 0
+    if body.op.upper() in SLOW:
+        return SLOW_ISSUE
+    return ROUND_ISSUE if body.op == "cast" and body.dtype.is_integer and body.x.dtype.is_float else 1
 
 
 def _meeting(plan: Plan) -> float:

@@ -82,7 +82,11 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     late = t["late"] * plan.stages * step if plan.has_one_tile else 0
     joining = pick(down * across > 1, t["cluster_clocks"], 0.0)
     epilogue = _epilogue(plan, region, kernel, rows, t)
-    clocks = -(-clusters // slots) * (-(--(-depth // bk) // plan.parts) * step + epilogue) + joining + late
+    rounds, of_tile = -(-clusters // slots), -(--(-depth // bk) // plan.parts) * step
+    clocks = rounds * (of_tile + epilogue)
+    if plan.takes_turns:  # a tile ends while the next is multiplied
+        clocks = most(rounds * of_tile + epilogue, -(-rounds // plan.consumers.count) * (of_tile + epilogue))
+    clocks = clocks + joining + late
     for view, own, across_it in zip(operand_views(region, kernel), (rows, columns), (columns / bn, rows / bm)):
         if isinstance(view, View) and view.windows is not None and kernel.sum[-1].size.evaluate(sizes) < bk:
             copied = own * extent_of(kernel.batch).evaluate(sizes) * depth / bk * -(-across_it // 1) / device.sms

@@ -43,49 +43,8 @@ from ..resources import MAX_STAGES
 from ..sheet import Sheet, columns_of, rows_of
 from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, ends_held_of, piece_of
 from .fetched import load_of, product_fault
+from .tiles import IN_TURNS, SWAPPED_TILES, TILES
 
-# Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
-# along the columns A.
-TILES = (
-    (128, 256, 2, ((2, 1), (1, 1))),
-    (256, 128, 2, ((1, 2), (1, 1))),
-    (128, 192, 2, ((2, 1), (1, 1))),
-    (192, 192, 3, ((2, 1), (1, 1))),
-    (192, 128, 3, ((2, 1), (1, 1))),
-    (256, 192, 2, ((1, 2), (1, 1))),
-    (256, 160, 2, ((1, 2), (1, 1))),
-    (256, 96, 2, ((1, 2), (1, 1))),
-    (192, 160, 3, ((2, 1), (1, 1))),
-    (192, 96, 3, ((2, 1), (1, 1))),
-    (128, 224, 2, ((2, 1), (1, 1))),
-    (128, 160, 2, ((2, 1), (1, 1))),
-    (128, 144, 2, ((2, 1), (1, 1))),
-    (128, 96, 2, ((1, 1),)),
-    (128, 128, 2, ((2, 1), (1, 1))),
-    (256, 64, 2, ((1, 1),)),
-    (128, 64, 2, ((1, 1),)),
-    (64, 256, 1, ((1, 1),)),
-    (64, 128, 1, ((1, 1),)),
-    (64, 64, 1, ((2, 1), (1, 2), (1, 1))),
-)
-# The same with the output's columns in place of a matrix product's rows: rows of a tile go in steps of 16, so that more
-# shapes are whole waves.
-SWAPPED_TILES = (
-    (144, 256, 2, ((2, 1), (1, 1))),
-    (160, 256, 2, ((2, 1), (1, 1))),
-    (176, 256, 2, ((2, 1), (1, 1))),
-    (112, 256, 2, ((2, 1), (1, 1))),
-    (80, 256, 2, ((1, 1),)),
-    (240, 128, 2, ((1, 2), (1, 1))),
-    (224, 128, 2, ((1, 2), (1, 1))),
-    (208, 128, 2, ((1, 2), (1, 1))),
-    (192, 128, 2, ((1, 2), (1, 1))),
-    (176, 128, 2, ((1, 2), (1, 1))),
-    (160, 128, 2, ((1, 2), (1, 1))),
-    (144, 128, 2, ((1, 1),)),
-    (112, 128, 2, ((1, 1),)),
-    (80, 128, 2, ((1, 1),)),
-)
 WORD_COLUMNS = 160  # at most, of a warpgroup that has 128 rows and takes or leaves words
 ROWS_COLUMNS = 160  # at most, of one that has 128 rows and whose outputs leave along their rows: with 176 plans spill
 DEPTH_BYTES = 128  # along the sum: one swizzled row
@@ -248,6 +207,8 @@ class _Proposed:
                 sheet = self._staying(tiles, stores, is_swapped, reads, place)
                 place += sheet.count
                 yield sheet
+        if is_staged and self.kernel.lhs.dtype.bytes == 2 and self.way.takes(False) and not self.way.read:
+            yield self._staying([(*IN_TURNS, False)], self.way.stores, False, False, place, "pingpong")
 
     def _reads(self, tile: tuple) -> bool:
         """Whether there are tensors that the copy engine brings to the epilogue of a tile."""
@@ -264,12 +225,21 @@ class _Proposed:
         return not (is_tall and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores))
 
     def _staying(
-        self, tiles: list[tuple], stores: tuple[Store, ...], is_swapped: bool, reads: bool, place: int
+        self,
+        tiles: list[tuple],
+        stores: tuple[Store, ...],
+        is_swapped: bool,
+        reads: bool,
+        place: int,
+        mode: str = "cooperative",
     ) -> Sheet:
         """The sheet of some tiles, all of them swapped or none, and all with tensors that are read by tiles or none."""
         kernel, region, card = self.kernel, self.region, self.card
         rows, columns, consumers = columns_of(tile[:3] for tile in tiles)
         base = self._base(rows, columns, consumers, is_swapped)
+        if mode != base.consumers.mode:  # each warpgroup has a tile
+            binds = tuple(bind for bind in base.bind if bind.place != "warpgroup")
+            base = replace(base, consumers=replace(base.consumers, mode=mode), bind=binds)
         read = self.way.read if reads and any(store.by == "tma" for store in stores) else ()
         base = replace(
             base,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.body import Body, Random, Read, Select, walk
+from ...ir.body import Body, Random, Read, Select, substitute, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
@@ -21,10 +21,12 @@ from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ...target.ampere import COPIES
+from .once import WORD_BYTES
 from .value import SMALL_FLOATS, memory_type
 
 PIECE = 16  # rows and columns of a fragment
 COLUMNS = 8  # of a fragment of an accumulator
+WORD = 4  # bytes of a word
 
 
 class Ampere:
@@ -220,7 +222,7 @@ class Ampere:
                 s.span,
                 what=Phrase("each of an operand of {rows} x {columns}", rows=rows, columns=columns),
             )
-        block, word, element = (self.names.of("integer", name) for name in ("block", "word", "element"))
+        block, word = (self.names.of("integer", name) for name in ("block", "word"))
         lane, w, known = Expr.of("lane"), Expr.of("word"), dict(self.integers.ranges)
         side = rows if is_left else columns
         words = 2 if side < PIECE else 4  # of eight columns there are the first two
@@ -234,30 +236,65 @@ class Ampere:
             "element": Interval(0, 1),
             **{n: Interval(0, size - 1) for n, size in zip(s.names, (rows, columns))},
         }
-        self.words[s.of] = self.names.of("integer", f"{s.of}.piece")
         for name, size in ((block, -(-side // PIECE)), (word, words)):
             self.say("#pragma unroll")
             self.say(f"for (int {name} = 0; {name} < {size}; ++{name}) {{")
             self.depth += 1
-        self.say(f"float {self.words[s.of]}[2];")
+        corner = dict(zip(s.names, places if is_left else places[::-1]))
+        to = f"{self.names.of('array', s.of)}[{block}][{word}]"
+        if not self._by_pairs(s, corner, to):
+            self._by_halves(s, corner, to)
+        for _ in range(2):
+            self.depth -= 1
+            self.say("}")
+        self.integers.ranges = known
+
+    def _by_halves(self: Any, s: nodes.Each, corner: dict[str, Expr], to: str) -> None:
+        """The word of an operand, whose two elements are made one by one."""
+        pair = self.words[s.of] = self.names.of("integer", f"{s.of}.piece")
+        element = self.names.of("integer", "element")
+        self.say(f"float {pair}[2];")
         self.say("#pragma unroll")
         self.say(f"for (int {element} = 0; {element} < 2; ++{element}) {{")
         self.depth += 1
         coordinates = len(self.lines)
-        for name, place in zip(s.names, places if is_left else places[::-1]):
+        for name, place in corner.items():
             self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(place, 0)};")
         self.block(s.body)
         self._drop_unused(coordinates, s.names)
         self.depth -= 1
         self.say("}")
-        pair = self.words.pop(s.of)
-        self.say(
-            f"{self.names.of('array', s.of)}[{block}][{word}] = pair_of_{operand.type.dtype}({pair}[0], {pair}[1]);"
-        )
-        for _ in range(2):
-            self.depth -= 1
-            self.say("}")
-        self.integers.ranges = known
+        del self.words[s.of]
+        self.say(f"{to} = pair_of_{self.arrays[s.of].type.dtype}({pair}[0], {pair}[1]);")
+
+    def _by_pairs(self: Any, s: nodes.Each, corner: dict[str, Expr], to: str) -> bool:
+        """The word of an operand, whose two elements are made at once; whether they can be."""
+        *lets, last = s.body
+        if not all(isinstance(x, nodes.Let) for x in lets) or not isinstance(last, nodes.Assign):
+            return False
+        of_one, of_other = ({name: e.substitute({"element": n}) for name, e in corner.items()} for n in (0, 1))
+        apart = {name: of_other[name] - of_one[name] for name in corner}
+        for item in lets:
+            of_one[item.name], of_other[item.name] = (
+                self.integers.folded(item.value.substitute(known)) for known in (of_one, of_other)
+            )
+            apart[item.name] = of_other[item.name] - of_one[item.name]
+        moved = {name: e + name for name, e in apart.items() if e.constant is not None}
+        if len(moved) < len(apart):
+            return False
+        first, outer = len(self.lines), (dict(self.integers.ranges), self.facts)
+        for name in corner:
+            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(of_one[name], 0)};")
+        for item in lets:
+            self._let(nodes.Let(item.name, of_one[item.name]))
+        found = self.pairs.word((last.value, substitute(last.value, moved)))
+        if found:
+            self.say(f"{to} = {found};")
+            self._drop_unused(first, s.names)
+        else:
+            del self.lines[first:]
+            self.integers.ranges, self.facts = outer
+        return bool(found)
 
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
         """The register of the current element."""
@@ -305,6 +342,9 @@ class Ampere:
     def _at_once(self: Any, s: nodes.Assign | nodes.Store) -> None:
         """Neighbours in a tensor as one access; where they begin is a multiple of their bytes, 16 at most
         (`ir.gpu.check`)."""
+        if s.to.name in self.in_words:
+            self._words_at_once(s)
+            return
         ((name, size),) = s.over
         is_store = isinstance(s, nodes.Store)
         place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index, s.value.slot)
@@ -328,7 +368,7 @@ class Ampere:
             ):
                 self.say(line)
         else:
-            self.say(f"const {kind} piece = *(const {kind} *)&{first};")
+            self.say(f"const {kind} piece = {self._loaded(s, kind, first)};")
             is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
             value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
             for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
@@ -336,6 +376,36 @@ class Ampere:
         self.depth -= 1
         self.say("}")
         self.integers.ranges = outer
+
+    def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:
+        """C of an access of a type to neighbours in a tensor."""
+        is_whole = s.vector * s.value.dtype.bytes % WORD_BYTES == 0
+        place = f"(const {kind} *)&{first}"
+        return f"loaded_once({place})" if s.value.tensor in self.once and is_whole else f"*{place}"
+
+    def _words_at_once(self: Any, s: nodes.Assign) -> None:
+        """Neighbours in a tensor of bytes as one access, to registers that are words."""
+        ((name, size),) = s.over
+        count, outer = size.evaluate({}) // WORD, self.integers.ranges
+        first = self._element(s.value.tensor, tuple(i.substitute({name: ZERO}) for i in s.value.index), None)
+        kind, e = f"vector_of<unsigned int, {count}>", self.names.of("integer", name)
+        *rows, at = (i.substitute({name: WORD * Expr.of(name)}) for i in s.to.index)
+        self.integers.ranges = {**outer, name: Interval(0, count - 1)}
+        to = self._of_words(s.to.name, (*rows, at // WORD))
+        self.say(f"{{ const {kind} piece = {self._loaded(s, kind, first)};")
+        self.say("#pragma unroll")
+        self.say(f"for (int {e} = 0; {e} < {count}; ++{e}) {to} = piece.x[{e}]; }}")
+        self.integers.ranges = outer
+
+    def _of_words(self: Any, name: str, index: tuple[Expr, ...]) -> str:
+        """A word of registers that hold bytes in words, or a row of them."""
+        return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in index)
+
+    def _byte_of_word(self: Any, name: str, index: tuple[Expr, ...]) -> str:
+        """A byte of registers that hold them in words."""
+        *rows, at = index
+        word, place = self._of_words(name, (*rows, at // WORD)), self.integers.c(8 * (at - WORD * (at // WORD)), 0)
+        return f"({self.arrays[name].type.dtype.cuda})({word} >> {place})"
 
 
 def _reads(body: Body) -> list[str]:

@@ -21,7 +21,7 @@ from ...kit.diag import refuse
 from ...kit.records import dataclass
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
-from .ampere import Ampere
+from .ampere import WORD, Ampere
 from .atomics import Atomics
 from .folds import Folds
 from .head import (
@@ -40,6 +40,8 @@ from .index import Integers
 from .matrix import as_held
 from .names import Names, comment
 from .narrow import narrow
+from .once import loaded_once
+from .pairs import Pairs, in_words
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, memory_type
 from .vectors import Vectors, carrying
@@ -104,9 +106,10 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             if isinstance(s, ACROSS)
             for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))
         }
+        self.once = loaded_once(kernel, self.regions, self.outputs)
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
-        self.names, self.carrying = Names(), carrying(kernel)
+        self.names, self.carrying, self.in_words = Names(), carrying(kernel), in_words(kernel)
         self.used_tensors: set[str] = set()
         self.used_symbols: set[str] = set()
         self.used_special: dict[str, str] = {}
@@ -117,6 +120,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.values = Values(
             self.integers, self._element, lambda name: self.names.of("value", name), self._is_computed_in, kernel.name
         )
+        self.pairs = Pairs(self.values, self._of_words, self.in_words, self.carrying)
         self.facts = start_of(kernel, self.model)
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
@@ -186,6 +190,12 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
                 return self._swizzled_element(name, index, slot)
             if getattr(self.arrays[name], "cluster", 0):
                 return self._of_cluster(name, index, slot)
+            if name in self.in_words:
+                *rows, at = index
+                word = self._of_words(name, (*rows, at // 4))
+                return (
+                    f"({self.arrays[name].type.dtype.cuda})({word} >> {self.integers.c(8 * (at - 4 * (at // 4)), 0)})"
+                )
             ring = () if slot is None else (slot,)
             return self.names.of("array", name) + "".join(f"[{self.integers.c(e, 0)}]" for e in (*ring, *index))
         self.used_tensors.add(name)
@@ -274,6 +284,8 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         sizes = ((s.ring,) if s.ring > 1 else ()) + tuple(e.evaluate({}) for e in s.type.shape)
         name = self.names.of("array", s.name)
         dtype = (memory_type if s.name in self.carrying else arithmetic_type)(s.type.dtype)
+        if s.name in self.in_words:
+            dtype, sizes = "unsigned int", (*sizes[:-1], sizes[-1] // WORD)
         zero = isinstance(s.init, Literal) and s.init.value == 0
         count = 1
         for size in sizes:
@@ -330,6 +342,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
 
     def _value(self, s: nodes.Value) -> None:
         origin = next((let.origin for r in self.regions for let in r.lets if let.name == s.name), None)
+        self.values.loops_of[s.name] = self.values.loops
         note = f"  {comment(str(origin).removeprefix('from '))}" if origin is not None else ""
         self.say(
             f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = "
@@ -354,7 +367,9 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
         facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
+        self.values.loops += 1
         self._nested(head, s.body)
+        self.values.loops -= 1
         self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer
 

@@ -11,13 +11,13 @@ import re
 import struct
 from collections.abc import Callable
 
-from ...ir.body import Binary, Body, Index, Literal, Random, Read, Ref, Select, Ternary, Unary
+from ...ir.body import Binary, Body, Index, Literal, Random, Read, Ref, Select, Ternary, Unary, operands_of
 from ...ir.expr import Expr
 from ...ir.ops import REGION_OPS
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
-from ...kit.records import dataclass
+from ...kit.records import dataclass, field
 from .index import Integers
 
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
@@ -53,6 +53,8 @@ class Values:
     in_registers: Callable[[str], bool]
     at: str
     is_approx: bool = False  # inside an `each` that says so
+    loops: int = 0  # around what is written
+    loops_of: dict[str, int] = field(default_factory=dict)  # around each value that has a name
 
     def stored(self, body: Body, dtype: DType) -> str:
         """The expression as an element of `dtype` in memory."""
@@ -111,7 +113,7 @@ class Values:
         if body.op == "bitcast":
             text = f"bits_as<{body.dtype.cuda}, {body.x.dtype.cuda}>({self.stored(body.x, body.x.dtype)})"
             return f"float_of_{body.dtype}({text})" if body.dtype.name in SMALL_FLOATS else text
-        found = (self._apart(body) if isinstance(body, Binary) else "") or self._sigmoidal(body)
+        found = (self._apart(body) or self._quotient(body) if isinstance(body, Binary) else "") or self._sigmoidal(body)
         if found:
             return found
         operands = [self.value(o) for o in inner]
@@ -124,14 +126,36 @@ class Values:
             ]
         return self.applied(body.op, dtype, *operands, result=body.dtype)
 
+    def _quotient(self, body: Binary) -> str:
+        """A division in a loop by what is the same in all of its turns, whose reciprocal is found once; empty for
+        another body."""
+        is_one = body.op == "fdiv" and body.dtype.name == "fp32" and self._is_steady(body.right)
+        if not is_one or self._is_steady(body.left):
+            return ""
+        return f"quotient_of({self.value(body.left)}, {self.value(body.right)})"
+
+    def _is_steady(self, body: Body) -> bool:
+        """Whether a value is one that was computed before the innermost loop, or an element that is always the same."""
+        if isinstance(body, Ref):
+            return self.loops_of.get(body.name, self.loops) < self.loops
+        if isinstance(body, Read):
+            is_of_memory = not self.in_registers(body.tensor) and body.slot is None
+            return self.loops > 0 and is_of_memory and not any(e.names() for e in body.index)
+        inner = operands_of(body) if isinstance(body, (Unary, Binary, Ternary)) else ()
+        return any(map(self._is_steady, inner)) and all(isinstance(x, Literal) or self._is_steady(x) for x in inner)
+
     def _sigmoidal(self, body: Unary | Binary | Ternary) -> str:
-        """What activations are made of, by the units for exponentials and reciprocals: 1 + erf(x), 1 + tanh(x) and 1/(1
-        + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as well; empty for another body."""
+        """What activations are made of, by the units for exponentials and reciprocals: x/2 * (1 + erf(x/sqrt(2))), 1 +
+        erf(x), 1 + tanh(x) and 1/(1 + 2**x). Their errors are those of the sums, which floats near 1 and 2 have as
+        well; empty for another body."""
         if body.dtype.name != "fp32":
             return ""
         if isinstance(body, Unary) and body.op == "recip":
             inner = _one_more(body.x)
             return f"logistic_of_exp2({self.value(inner.x)})" if _is(inner, "exp2") else ""
+        gated = _gelu(body)
+        if gated is not None:
+            return f"gelu_of({self.value(gated)})"
         inner = _one_more(body)
         if _is(inner, "erf"):
             return f"one_plus_erf({self.value(inner.x)})"
@@ -222,6 +246,26 @@ def _one_more(body: Body) -> Body | None:
         return None
     sides = (body.left, body.right)
     return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
+
+
+def _gelu(body: Body) -> Body | None:
+    """The x of x/2 * (1 + erf(x/sqrt(2)))."""
+    if not isinstance(body, Binary) or body.op != "mul":
+        return None
+    for half, sum_of in ((body.left, body.right), (body.right, body.left)):
+        erf = _one_more(sum_of)
+        x = _times(half, 0.5)
+        if x is not None and _is(erf, "erf") and _times(erf.x, math.sqrt(0.5)) == x:
+            return x
+    return None
+
+
+def _times(body: Body, factor: float) -> Body | None:
+    """What is multiplied by a number of fp32."""
+    if not isinstance(body, Binary) or body.op != "mul" or body.dtype != body.left.dtype:
+        return None
+    sides = ((body.left, body.right), (body.right, body.left))
+    return next((x for x, n in sides if isinstance(n, Literal) and abs(n.value - factor) < 1e-7 * factor), None)
 
 
 def _is(body: Body | None, op: str) -> bool:

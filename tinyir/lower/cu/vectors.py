@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...ir.body import Read, Select
+from ...ir.body import Literal, Read, Select
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.walk import own_names_in, statements
@@ -103,7 +103,8 @@ def carrying(kernel: nodes.Kernel) -> frozenset[str]:
     found = {
         s.name: s.type.dtype
         for s in statements(kernel.body)
-        if isinstance(s, nodes.Reg) and not s.kind and s.init is None and s.type.dtype.name in SMALL_FLOATS
+        if isinstance(s, nodes.Reg) and not s.kind and s.type.dtype.name in SMALL_FLOATS
+        if s.init is None or isinstance(s.init, Literal) and s.init.value == 0
     }
     named = found and set().union(*(_computed(s, found) for s in statements(kernel.body)))
     return frozenset(found.keys() - named)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from ...analysis.traffic import LAUNCH_SECONDS, TILE, points_of, recompute, transfer, without_tensor_cores
+from ...analysis.traffic import FEW_ROWS, LAUNCH_SECONDS, TILE, points_of, recompute, transfer, without_tensor_cores
 from .cluster import Cluster, outside_of
 from .compute_at_reads import MOST_TERMS, Works
 from .fuse import MOST_VALUES, Partition, Verdict
@@ -154,7 +154,11 @@ class _Sites:
         graph, total = self.found.graph, 0.0
         for product, fold in self.products.items():
             factors = [graph.types[o] for o in graph.nodes[product].value.operands]
-            if self._reads(product, name) and self._is_plain(product):
+            if (
+                self._reads(product, name)
+                and self._is_plain(product)
+                and not self._meets_few(graph.nodes[product], name)
+            ):
                 moved = sum(
                     points_of(t.shape, self.found.typical) * t.dtype.bytes
                     for t in (*map(graph.types.get, graph.nodes[product].sources), graph.types[fold])
@@ -163,6 +167,14 @@ class _Sites:
                     2.0 * self.found.points[product], moved, [t.dtype for t in factors], graph.types[fold].dtype
                 )
         return total
+
+    def _meets_few(self, product: Node, name: str) -> bool:
+        """Whether a product of matrices reads a value for few rows of the other factor: tensor cores take it then as it
+        is computed."""
+        reads = [t for access in product.reads for t in targets(access) if t.source == name]
+        used = {n for t in reads for e in t.index for n in e.names()}
+        other = points_of((a.size for a in product.own if a.name not in used), self.found.typical)
+        return bool(reads) and len(product.own) == len(used) + 1 == 3 and other <= FEW_ROWS
 
     def _reads(self, reader: str, name: str) -> bool:
         sources = self.cluster.members[reader].sources

@@ -18,6 +18,23 @@ __device__ tinyir_uint pair_of_fp16(float low, float high) {
 __device__ tinyir_uint pair_of_bf16(float low, float high) {
   return tinyir_sim::float_to_bfloat(low) | tinyir_uint(tinyir_sim::float_to_bfloat(high)) << 16;
 }
+// Numbers of fp16 two by two. Their differences and products are exact in double, and rounded once.
+inline tinyir_uint tinyir_half_of(double x) {
+  const float y = (float)x, z = fabs((double)y) > fabs(x) ? nextafterf(y, 0.0f) : y;  // towards zero
+  if ((double)z == x || x != x || fabs(x) > 1e30) return tinyir_sim::float_to_half((float)x);
+  return tinyir_sim::float_to_half(__uint_as_float(__float_as_uint(z) | 1u));
+}
+__device__ tinyir_uint difference_of_pairs(tinyir_uint a, tinyir_uint b) {
+  const double low = (double)tinyir_sim::half_to_float((unsigned short)a) - tinyir_sim::half_to_float((unsigned short)b);
+  const double high = (double)tinyir_sim::half_to_float((unsigned short)(a >> 16)) - tinyir_sim::half_to_float((unsigned short)(b >> 16));
+  return tinyir_half_of(low) | tinyir_half_of(high) << 16;
+}
+__device__ tinyir_uint product_of_pairs(tinyir_uint a, tinyir_uint b) {
+  const double low = (double)tinyir_sim::half_to_float((unsigned short)a) * tinyir_sim::half_to_float((unsigned short)b);
+  const double high = (double)tinyir_sim::half_to_float((unsigned short)(a >> 16)) * tinyir_sim::half_to_float((unsigned short)(b >> 16));
+  return tinyir_half_of(low) | tinyir_half_of(high) << 16;
+}
+__device__ tinyir_uint raised_pair(tinyir_uint word, tinyir_uint mask) { return (word & mask) | 0x64006400u; }
 // One NaN for all, and of zeros the positive one is greater, whatever the order.
 __device__ float max_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b || (a == b && !signbit(a)) ? a : b; }
 __device__ float min_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a < b || (a == b && signbit(a)) ? a : b; }
@@ -31,6 +48,8 @@ __device__ float recip_approx(float x) {
   const float y = 1.0f / (fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x);
   return fabsf(y) < 1.17549435e-38f ? copysignf(0.0f, y) : y;
 }
+
+__device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
 
 __device__ void copy_16(void* to, const void* from) {
   if ((unsigned long long)from % 2)

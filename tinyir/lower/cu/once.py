@@ -1,0 +1,54 @@
+"""What a kernel of folds loads once: it leaves the caches to others.
+
+    reduce sum (k0: N) { X[i0, k0] }     yield Y[i0]        each element of X is loaded by one thread
+
+Such loads take no line of an SM's cache, which they would fill with what nobody asks for again. Measured on an H200:
+sums, maxima and places of 64 MB and more take 3 to 11 % less. Kernels that write as much as they read take longer so.
+"""
+
+from __future__ import annotations
+
+from ...ir.body import Gather, Read, Reduce, Scan, Scatter, walk
+from ...ir.expr import ONE
+from ...ir.gpu import nodes
+from ...ir.gpu.walk import statements
+from ...ir.region import Region
+from ...ir.traits import axes_of, bodies_of, folds_of
+
+WORD_BYTES = 16  # of an access
+
+
+def loaded_once(kernel: nodes.Kernel, regions: tuple[Region, ...], written: set[str]) -> frozenset[str]:
+    """The tensors whose elements each are loaded by one thread of a kernel, in accesses of whole 16 bytes, and of which
+    it writes nothing that varies along their folds."""
+    if len(regions) != 1 or any(isinstance(n, (Gather, Scan, Scatter)) for b in bodies_of(regions[0]) for n in walk(b)):
+        return frozenset()
+    (region,) = regions
+    folds = folds_of(region)
+    folded = {a.name for fold in folds for a in fold.axes}
+    if not folds or folded & {n for y in region.yields for e in y.index for n in e.names()}:
+        return frozenset()
+    rows = {a.name for a in region.iters if a.size != ONE and a.name not in folded}
+    found = {
+        n.tensor
+        for fold in folds
+        for n in walk(fold.body)
+        if isinstance(n, Read) and rows | {a.name for a in fold.axes} <= axes_of(n)
+    }
+    found -= written | {n.tensor for body in bodies_of(region) for n in _outside_of_folds(body)}
+    loads = [
+        s.value.tensor
+        for s in statements(kernel.body)
+        if isinstance(s, nodes.Assign) and isinstance(s.value, Read) and s.vector > 1
+        if s.vector * s.value.dtype.bytes % WORD_BYTES == 0
+    ]
+    return frozenset(name for name in found if loads.count(name) == 1)
+
+
+def _outside_of_folds(body) -> list[Read]:
+    """The reads of an expression that are in none of its folds."""
+    inside = {id(n) for fold in walk(body) if isinstance(fold, Reduce) for n in walk(fold)}
+    return [n for n in walk(body) if isinstance(n, Read) and id(n) not in inside]
+
+
+__all__ = ["loaded_once"]

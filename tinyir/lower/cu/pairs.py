@@ -1,0 +1,199 @@
+"""Two elements of fp16 at once, as a word, where arithmetic in fp16 rounds as the text does.
+
+    cast(mul(sub(cast(and(shr(Q[h, i], 4*s), 15)) : fp32, 8.0), cast(S[h]) : fp32)) : fp16      of i and of i + 2
+    product_of_pairs(difference_of_pairs(raised_pair(bytes_apart(Q[h], i) >> 4 * s, 0x000f000fu), 0x64086408u),
+                     pair_of_fp16(S[h], S[h]))
+
+An integer of 8 bits is the fraction of a number of fp16 that is 1024 more; differences of integers are exact there up
+to 2048; and the product of two numbers of fp16, exact in fp32, is rounded once by both. Bytes that are filled by whole
+words stay words (`in_words`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from ...ir.body import Binary, Body, Literal, Read, Unary, walk
+from ...ir.expr import ONE, ZERO, Expr
+from ...ir.gpu import nodes
+from ...ir.gpu.walk import statements
+from ...ir.intervals import Interval
+from ...ir.neighbours import is_multiple
+from ...ir.remainder import remainders
+from ...ir.types import DType
+from ...kit.records import dataclass
+from .narrow import narrow
+from .value import Values
+
+RAISED = 1024  # what an integer is a fraction of
+MOST = 2048  # integers up to which all are numbers of fp16
+BYTES = ("i8", "u8")
+BYTE = 0xFF
+WORD = 4  # bytes of it
+Two = tuple[Body, Body]
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Two integers of 8 bits in the bits of `mask` of each half of a word; they are less than what is there by
+    `offset`."""
+
+    text: str
+    mask: int = BYTE
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Spells words of two elements. `words_of` gives a row of registers; `in_words` are those whose bytes are words,
+    `carrying` those that hold 16 bits as they are in memory."""
+
+    values: Values
+    words_of: Callable[[str, tuple[Expr, ...]], str]
+    in_words: frozenset[str]
+    carrying: frozenset[str]
+
+    def word(self, two: Two) -> str:
+        """C of a word of two expressions that differ in integers alone; empty where they are computed one by one."""
+        if not _are(two, lambda x: x.dtype.name == "fp16"):
+            return ""
+        if _are(two, lambda x: isinstance(x, Read) and x.tensor in self.carrying):
+            return f"word_of({', '.join(self.values.stored(x, x.dtype) for x in two)})"
+        inner = _inside(two, "cast")
+        if inner is None or not _are(inner, lambda x: x.dtype.name == "fp32"):
+            return ""
+        factors = _sides(inner, "mul")
+        if factors is None:
+            return self.exact(inner)
+        left, right = map(self.exact, factors)
+        return f"product_of_pairs({left}, {right})" if left and right else ""
+
+    def exact(self, two: Two) -> str:
+        """C of a word of two values of fp32 that are numbers of fp16; empty where that is not known."""
+        inner = _inside(two, "cast")
+        if inner is not None and _are(inner, lambda x: x.dtype.name == "fp16"):
+            return f"pair_of_fp16({', '.join(map(self.values.value, inner))})"
+        found = self.bytes(inner) if inner is not None else None
+        if found is not None:
+            return self._less(found, 0)
+        sides = _sides(two, "sub")
+        if sides is None:
+            return ""
+        left, right = (self.bytes(_inside(side, "cast")) for side in sides)
+        if left is not None and right is not None and left.offset == right.offset:
+            return f"difference_of_pairs({_raised(left)}, {_raised(right)})"
+        number = sides[1][0]
+        is_one = left is not None and isinstance(number, Literal) and number == sides[1][1]
+        return self._less(left, number.value) if is_one else ""
+
+    def _less(self, found: Bytes, number: float) -> str:
+        """C of integers less a number; empty where the difference may be no number of fp16."""
+        less = RAISED + found.offset + number
+        ends = (RAISED - less, RAISED + found.mask - less)
+        if number != int(number) or not 0 <= less <= MOST or max(map(abs, ends)) > MOST:
+            return ""
+        return f"difference_of_pairs({_raised(found)}, 0x{_bits(less):04x}{_bits(less):04x}u)"
+
+    def bytes(self, two: Two | None) -> Bytes | None:
+        """Where two integers of 8 bits are; None of others."""
+        if two is None or not _are(two, lambda x: x.dtype.name in BYTES):
+            return None
+        assembled = f"two_bytes({', '.join(map(self.values.value, two))})"
+        return self._masked(two) or self._read(two) or _of_bytes(assembled, two[0].dtype)
+
+    def _masked(self, two: Two) -> Bytes | None:
+        """Some bits of bytes that are read."""
+        masked = _sides(two, "and")
+        mask = masked[1][0].value if masked is not None and isinstance(masked[1][0], Literal) else BYTE
+        inner = masked[0] if masked is not None else two
+        shifted = _sides(inner, "shr")
+        amount = shifted[1][0] if shifted is not None and shifted[1][0] == shifted[1][1] else None
+        read = self._read(shifted[0] if amount is not None else inner)
+        if read is None or read.offset or not 0 <= mask <= BYTE:
+            return None
+        if amount is None:
+            return Bytes(read.text, mask)
+        found = narrow(amount, self._range)
+        if found is None or not 0 <= found[1].low <= found[1].high <= 8 - int(mask).bit_length():
+            return None
+        return Bytes(f"({read.text} >> {self.values.value(found[0])})", mask)
+
+    def _range(self, number: Expr) -> Interval:
+        """The range of an integer; that of a remainder is known by its divisor."""
+        for found in remainders(number):
+            if found.factor == ONE and found.rest == ZERO and found.divisor.constant:
+                return Interval(0, found.divisor.constant - 1)
+        return self.values.integers.interval(number)
+
+    def _read(self, two: Two) -> Bytes | None:
+        """Bytes of registers that are words."""
+        one, other = two
+        if not _are(two, lambda x: isinstance(x, Read) and x.tensor in self.in_words) or one.tensor != other.tensor:
+            return None
+        *rows, first = one.index
+        if other.index != (*rows, first + 2):
+            return None
+        row = self.words_of(one.tensor, tuple(rows))
+        return _of_bytes(f"bytes_apart({row}, {self.values.integers.c(first, 0)})", one.dtype)
+
+
+def in_words(kernel: nodes.Kernel) -> frozenset[str]:
+    """Registers of bytes that are filled by whole words of memory, and that a computed operand takes in pairs."""
+    found = {
+        s.name
+        for s in statements(kernel.body)
+        if isinstance(s, nodes.Reg) and not s.kind and s.ring == 1 and s.type.dtype.name in BYTES
+        if s.init is None or isinstance(s.init, Literal) and s.init.value == 0
+    }
+    if not found:
+        return frozenset()
+    read: set[str] = set()
+    for s in statements(kernel.body):
+        if isinstance(s, nodes.Each):
+            read |= {
+                n.tensor for x in s.body if isinstance(x, nodes.Assign) for n in walk(x.value) if isinstance(n, Read)
+            }
+        elif isinstance(s, nodes.Assign) and s.to.name in found and not _fills_words(s):
+            found.discard(s.to.name)
+    return frozenset(found & read)
+
+
+def _fills_words(s: nodes.Assign) -> bool:
+    """Whether a statement fills whole words, with neighbours of a tensor."""
+    if not isinstance(s.value, Read) or len(s.over) != 1 or s.vector % WORD:
+        return False
+    ((name, _),) = s.over
+    return is_multiple(s.to.index[-1] - name, WORD) and name not in (s.to.index[-1] - name).names()
+
+
+def _of_bytes(text: str, dtype: DType) -> Bytes:
+    """Bytes of a dtype: those of signed integers are 128 more here."""
+    return Bytes(f"({text} ^ 0x00800080u)", BYTE, 128) if dtype.kind == "i" else Bytes(text)
+
+
+def _raised(found: Bytes) -> str:
+    return f"raised_pair({found.text}, 0x{found.mask:04x}{found.mask:04x}u)"
+
+
+def _are(two: Two, holds: Callable[[Body], bool]) -> bool:
+    return all(map(holds, two))
+
+
+def _inside(two: Two, op: str) -> Two | None:
+    """What an op of one operand is applied to, of both."""
+    return (two[0].x, two[1].x) if _are(two, lambda x: isinstance(x, Unary) and x.op == op) else None
+
+
+def _sides(two: Two, op: str) -> tuple[Two, Two] | None:
+    """The left operands of an op, and the right ones."""
+    if not _are(two, lambda x: isinstance(x, Binary) and x.op == op):
+        return None
+    return (two[0].left, two[1].left), (two[0].right, two[1].right)
+
+
+def _bits(number: float) -> int:
+    return struct.unpack("H", struct.pack("e", number))[0]
+
+
+__all__ = ["Pairs", "in_words"]
