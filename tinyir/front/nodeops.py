@@ -276,7 +276,7 @@ def pairs_of(pad: Any, rank: int) -> Any:
 
 def folded_init(b: Builder, x: Ref, op: str, init: float) -> Ref:
     """A reduction that starts from `init`: the reduction, and `init` folded into it."""
-    fold = REDUCERS[op].fold
+    fold = REDUCERS[op].fold_of(x.dtype.kind)
     if fold is None:
         raise refuse("E0102", key="init", known="op, axes, dtype")
     neutral = REDUCERS[op].neutral

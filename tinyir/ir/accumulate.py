@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .body import Body, Literal, Select, Unary
+from ..kit.records import replace
+from .body import Body, Literal, Reduce, Select, Unary
 from .ops import REDUCERS
 from .types import DTYPES, DType
 
@@ -43,11 +44,23 @@ def neutral_of(op: str, dtype: DType) -> Literal:
     return literal(getattr(dtype, neutral) if isinstance(neutral, str) else neutral, dtype)
 
 
+def start_of(op: str, dtype: DType) -> Literal:
+    """What a fold of elements of `dtype` starts from, in the wider dtype that it is computed in: the neutral element of
+    `dtype`, which a fold of no element leaves. That of the wider one would be rounded to another number."""
+    return literal(neutral_of(op, dtype).value, wide(dtype))
+
+
+def widened(fold: Reduce) -> Reduce:
+    """A fold as it is computed: sums of 16 and 8 bits in 32, so that they are rounded once; argmax gives places, which
+    are not rounded."""
+    return replace(fold, dtype=wide(fold.dtype)) if is_plain(fold.op) else fold
+
+
 def is_plain(op: str) -> bool:
     """Whether one binary op folds; argmax and argmin need a value and a place."""
     return REDUCERS[op.upper()].fold is not None
 
 
-def fold_word(op: str) -> str:
-    """The binary op of a plain reducer, as bodies spell it."""
-    return REDUCERS[op.upper()].fold.lower()
+def fold_word(op: str, dtype: DType) -> str:
+    """The binary op of a plain reducer of elements of `dtype`, as bodies spell it."""
+    return REDUCERS[op.upper()].fold_of(dtype.kind).lower()

@@ -24,6 +24,7 @@ map is exact, but isl cannot hold it, composition ends there, and so does a regi
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -43,6 +44,7 @@ from .types import DType, number_of, show_number
 
 STAGE = "index"
 GRAMMAR = Grammar("index", ("index", "axes"))
+Fills = tuple[DType, ...]  # the dtypes, one of which has a number that is read; none where they are not known
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
@@ -176,12 +178,12 @@ def module_of(parts: list[Any], whole: str) -> Module:
     """The Module of the trees of rules `program` and `book`; `whole` is the text that the spans speak of."""
     program = tiny.program_of(parts[0], whole)
     dtypes = {name: t.dtype for name, t in program.type_of().items()}
-    operands = {v.name: v.operands for v in program.values}
+    values = program.value_of()
     faults: list[Diag] = []
     entries = []
     for tree in parts[1].children:
         try:
-            entries.append(_entry_of(tree, whole, dtypes, operands))
+            entries.append(_entry_of(tree, whole, dtypes, values))
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -189,34 +191,43 @@ def module_of(parts: list[Any], whole: str) -> Module:
     return Module(program, tuple(entries))
 
 
-def _entry_of(tree: Any, whole: str, dtypes: dict[str, DType], operands: dict[str, tuple[str, ...]]) -> Entry:
+def _entry_of(tree: Any, whole: str, dtypes: dict[str, DType], values: dict[str, tiny.Value]) -> Entry:
     value, bracket, *rest = tree.children
     name = name_of(value)
     flags = tuple(str(t) for t in rest if not hasattr(t, "data"))
     stated = {t.data: t.children for t in rest if hasattr(t, "data")}
-    kinds = [dtypes.get(o) for o in operands.get(name, ())]
+    made = values.get(name)
+    kinds = [_dtypes_of_fills(made, dtypes.get(o)) for o in made.operands] if made is not None else []
     reads = _accesses_of(stated.get("reads", ()), whole, kinds)
     sources = _accesses_of(stated["sources"], whole, kinds) if "sources" in stated else reads
     return Entry(name, read_at(read_axes, bracket, whole), reads, sources, flags)
 
 
-def _accesses_of(trees: Iterable[Any], whole: str, dtypes: list[DType | None]) -> tuple[Access, ...]:
-    return tuple(_access_of(t, whole, dtypes[at] if at < len(dtypes) else None) for at, t in enumerate(trees))
+def _dtypes_of_fills(value: tiny.Value, dtype: DType | None) -> Fills:
+    """What a number that is read in the place of an element of `dtype` may be: a value of that, or, where a SCAN has
+    nothing before a place, the neutral element of its own dtype."""
+    if dtype is None:
+        return ()
+    return (dtype, value.attr("dtype")) if value.op == "SCAN" else (dtype,)
 
 
-def _access_of(tree: Any, whole: str, dtype: DType | None) -> Access:
+def _accesses_of(trees: Iterable[Any], whole: str, fills: list[Fills]) -> tuple[Access, ...]:
+    return tuple(_access_of(t, whole, fills[at] if at < len(fills) else ()) for at, t in enumerate(trees))
+
+
+def _access_of(tree: Any, whole: str, fills: Fills) -> Access:
     pieces = tree.children if tree.data == "pieces" else [tree]
-    return Access(tuple(_piece_of(p, whole, dtype) for p in pieces))
+    return Access(tuple(_piece_of(p, whole, fills) for p in pieces))
 
 
-def _piece_of(tree: Any, whole: str, dtype: DType | None) -> Piece:
+def _piece_of(tree: Any, whole: str, fills: Fills) -> Piece:
     if tree.data == "guarded":
         target, guard = tree.children
-        return Piece(guard_of(guard), _target_of(target, whole, dtype))
-    return Piece((), _target_of(tree, whole, dtype))
+        return Piece(guard_of(guard), _target_of(target, whole, fills))
+    return Piece((), _target_of(tree, whole, fills))
 
 
-def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
+def _target_of(tree: Any, whole: str, fills: Fills) -> Read | Fill:
     if tree.data == "read":
         source, bracket = tree.children
         return Read(
@@ -224,16 +235,19 @@ def _target_of(tree: Any, whole: str, dtype: DType | None) -> Read | Fill:
         )
     token = tree.children[0]
     try:
-        return Fill(_number_of(str(token), -1 if tree.data == "negative" else 1, dtype))
+        return Fill(_number_of(str(token), -1 if tree.data == "negative" else 1, fills))
     except Refused as fault:
         raise Refused([Diag(d.code, d.at, d.facts, token_span(token)) for d in fault.diags]) from None
 
 
-def _number_of(word: str, sign: int, dtype: DType | None) -> float | int | bool:
+def _number_of(word: str, sign: int, dtypes: Fills) -> float | int | bool:
     if word in ("true", "false"):
         return word == "true"
-    value = int(word) if word.isdecimal() else float(word)
-    return number_of(dtype, sign * value) if dtype is not None else sign * value
+    value = sign * (int(word) if word.isdecimal() else float(word))
+    for dtype in dtypes[:-1]:
+        with contextlib.suppress(Refused):
+            return number_of(dtype, value)
+    return number_of(dtypes[-1], value) if dtypes else value
 
 
 @functools.lru_cache(maxsize=65536)

@@ -178,19 +178,24 @@ REGION_OPS: dict[str, Op] = {op.name.lower(): op for op in _TABLE if op.is_eleme
 @dataclass(frozen=True, slots=True)
 class Reducer:
     """A reduction operator: the binary op that folds two elements (None for ARGMAX, ARGMIN) and its neutral element,
-    which is a number, or `lowest` or `highest` of the dtype."""
+    which is a number, or `lowest` or `highest` of the dtype. `logic` folds two bools, which have no arithmetic."""
 
     name: str
     fold: str | None
     neutral: int | str
     numpy: str
+    logic: str | None = None
+
+    def fold_of(self, kind: str) -> str | None:
+        """The binary op that folds two elements of a dtype of this kind (f, i, u, b)."""
+        return self.logic if kind == "b" and self.logic else self.fold
 
 
 REDUCERS: dict[str, Reducer] = {
     r.name: r
     for r in (
-        Reducer("SUM", "ADD", 0, "sum"),
-        Reducer("PROD", "MUL", 1, "prod"),
+        Reducer("SUM", "ADD", 0, "sum", logic="OR"),
+        Reducer("PROD", "MUL", 1, "prod", logic="AND"),
         Reducer("MAX", "MAX", "lowest", "max"),
         Reducer("MIN", "MIN", "highest", "min"),
         Reducer("ARGMAX", None, "lowest", "argmax"),

@@ -264,7 +264,7 @@ def _scan(value: tiny.Value, operands: list[TensorType]) -> Step:
     guard = Bound(ahead, ONE if value.attr("exclusive") else ZERO)
     read = [there if n == axis else i for n, i in enumerate(_names(source.rank))]
     axes = (*_own_axes(value), Axis("k0", source.shape[axis], "reduce"))
-    return axes, (padded(value.operands[0], read, (guard,), _neutral(value.attr("op"), source.dtype)),)
+    return axes, (padded(value.operands[0], read, (guard,), _neutral(value.attr("op"), value.attr("dtype"))),)
 
 
 def _neutral(op: str, dtype: DType) -> float | int | bool:

@@ -17,6 +17,7 @@ from ..ir.expr import Expr
 from ..ir.index import Access, Entry, Fill, Module, Piece, Read
 from ..ir.ops import OPS
 from ..ir.tiny import Value
+from ..ir.types import DType
 from ..kit.records import replace
 from .arrays import adopt, bind_symbols, check_arrays
 from .contraction import fold_product
@@ -83,7 +84,7 @@ class _Player:
         if product is not None:
             read = entry.sources[0].read
             x, y = (
-                self.whole(o, _through(a, read.index), entry, frame)
+                self.whole(self.types[o].dtype, _through(a, read.index), entry, frame)
                 for o, a in zip(product.operands, self.entries[product.name].sources)
             )
             return fold_product(x, y, tuple(range(value.type.rank, x.ndim)), product.type.dtype, value.attr("dtype"))
@@ -91,7 +92,7 @@ class _Player:
             return _INDIRECT[value.op](self, value, entry, frame)
         if value.op == "RANDOM":
             return PLAYED["RANDOM"](value, shape_of(value, self.symbols))
-        operands = [self.whole(o, a, entry, frame) for o, a in zip(value.operands, entry.sources)]
+        operands = [self.whole(self.types[o].dtype, a, entry, frame) for o, a in zip(value.operands, entry.sources)]
         if OPS[value.op].is_movement:
             return operands[0]
         if value.op == "REDUCE":
@@ -111,24 +112,24 @@ class _Player:
             block=spans,
         )
 
-    def whole(self, operand: str, access: Access, entry: Entry, frame: Frame) -> np.ndarray:
-        """What an access reads, over every axis of the entry."""
-        return self.over(operand, access, frame, [a.name for a in entry.axes])
+    def whole(self, dtype: DType, access: Access, entry: Entry, frame: Frame) -> np.ndarray:
+        """What an access reads as `dtype`, over every axis of the entry."""
+        return self.over(dtype, access, frame, [a.name for a in entry.axes])
 
-    def over(self, operand: str, access: Access, frame: Frame, axes: Iterable[str]) -> np.ndarray:
-        """What an access reads, over the axes given."""
+    def over(self, dtype: DType, access: Access, frame: Frame, axes: Iterable[str]) -> np.ndarray:
+        """What an access reads as `dtype`, over the axes given."""
         axes = tuple(axes)
-        return np.broadcast_to(self.read(operand, access, frame, axes).along(axes), frame.extent(axes))
+        return np.broadcast_to(self.read(dtype, access, frame, axes).along(axes), frame.extent(axes))
 
-    def read(self, operand: str, access: Access, frame: Frame, over: Iterable[str]) -> Grid:
-        """What an access reads over some axes, along those on which it varies."""
+    def read(self, dtype: DType, access: Access, frame: Frame, over: Iterable[str]) -> Grid:
+        """What an access reads as `dtype` over some axes, along those on which it varies."""
         if any(
             frame.spans[axis][0] == frame.spans[axis][1] for axis in over
         ):  # no point, so that the index of none need be inside
-            return Grid(np.zeros((), numpy_dtype(self.types[operand].dtype)))
+            return Grid(np.zeros((), numpy_dtype(dtype)))
         found: Grid | None = None
         for piece in reversed(access.pieces):
-            grid = self.target(operand, piece, frame, len(access.pieces) > 1)
+            grid = self.target(dtype, piece, frame, len(access.pieces) > 1)
             if found is None:
                 found = grid
                 continue
@@ -137,29 +138,34 @@ class _Player:
             found = Grid(np.where(holds.along(axes), grid.along(axes), found.along(axes)), axes)
         return found
 
-    def target(self, operand: str, piece: Piece, frame: Frame, is_guarded: bool) -> Grid:
+    def target(self, dtype: DType, piece: Piece, frame: Frame, is_guarded: bool) -> Grid:
         if isinstance(piece.target, Fill):
-            return Grid(np.array(piece.target.value).astype(numpy_dtype(self.types[operand].dtype)))
-        return frame.pick(piece.target.source, self.found[piece.target.source], piece.target.index, is_guarded)
+            return Grid(convert(np.array(piece.target.value), dtype))
+        found = frame.pick(piece.target.source, self.found[piece.target.source], piece.target.index, is_guarded)
+        return Grid(convert(found.array, dtype), found.axes)
 
     def gather(self, value: Value, entry: Entry, frame: Frame) -> np.ndarray:
         own = [a.name for a in entry.own_axes]
         (axis,) = (a for a in entry.axes if a.kind == "indirect")
         source, chosen = entry.sources
         inside, holds = frame.choosing(
-            axis.name, axis.size.evaluate(self.symbols), self.read(value.operands[1], chosen, frame, [*own, axis.name])
+            axis.name,
+            axis.size.evaluate(self.symbols),
+            self.read(self.types[value.operands[1]].dtype, chosen, frame, [*own, axis.name]),
         )
-        found = self.over(value.operands[0], source, inside, own)
+        found = self.over(self.types[value.operands[0]].dtype, source, inside, own)
         return np.where(np.broadcast_to(holds.along(own), found.shape), found, np.zeros((), found.dtype))
 
     def scatter(self, value: Value, entry: Entry, frame: Frame) -> np.ndarray:
         own, places = [a.name for a in entry.own_axes], [a.name for a in entry.axes if a.kind == "indirect"]
+        if 0 in frame.extent(own):  # no point at which a map would mean anything
+            return np.zeros(shape_of(value, self.symbols), numpy_dtype(value.type.dtype))
         axis = value.attr("axis") % len(own)
         spread = [own, places, [*own[:axis], *places, *own[axis + 1 :]]]
         # The base does not vary along the places, of which there may be none.
         frames = [frame.within({name: (0, 1) for name in frame.spans if name not in axes}) for axes in spread]
         operands = [
-            self.over(o, a, own_frame, axes)
+            self.over(self.types[o].dtype, a, own_frame, axes)
             for o, a, own_frame, axes in zip(value.operands, entry.sources, frames, spread)
         ]
         return PLAYED["SCATTER"](value, shape_of(value, self.symbols), *operands)
@@ -170,15 +176,8 @@ class _Player:
         here = own[value.attr("axis") % len(own)]
         rows = []
         for at in range(*frame.spans[here]):
-            row = self.whole(value.operands[0], entry.sources[0], entry, frame.within({here: (at, at + 1)}))
-            rows.append(
-                fold(
-                    value.attr("op"),
-                    convert(row, dtype).astype(compute_dtype(dtype), copy=False),
-                    (row.ndim - 1,),
-                    dtype,
-                )
-            )
+            row = self.whole(dtype, entry.sources[0], entry, frame.within({here: (at, at + 1)}))
+            rows.append(fold(value.attr("op"), row.astype(compute_dtype(dtype), copy=False), (row.ndim - 1,), dtype))
         return (
             convert(np.concatenate(rows, own.index(here)), dtype)
             if rows

@@ -26,11 +26,11 @@ def play(
     must be checked. Raises Refused (E1701 to E1711)."""
     check_arrays(module.model, arrays, symbols)
     sizes = bind_symbols(module.model, arrays, symbols)
-    return _Player(module, sizes, watch).run({t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs})
+    return Player(module, sizes, watch).run({t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs})
 
 
-class _Player:
-    """One run. An array is dropped after its last use."""
+class Player:
+    """One run. An array is dropped after its last use. `value` gives each value in turn."""
 
     def __init__(self, module: Module, symbols: Mapping[str, int], watch: Watch | None = None):
         self.module = module

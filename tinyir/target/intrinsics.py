@@ -370,7 +370,8 @@ __device__ __forceinline__ double floor_divide(double a, double b) {
         """\
 template <class T> __device__ __forceinline__ T power(T base, T exponent) {
   unsigned long long result = 1, factor = (unsigned long long)base;
-  for (T left = is_negative(exponent) ? (T)0 : exponent; left != 0; left /= 2) {
+  if (is_negative(exponent) && base != 1) return base != (T)-1 ? (T)0 : exponent % 2 ? base : (T)1;
+  for (T left = exponent; left != 0 && base != 1; left /= 2) {
     if (left % 2) result *= factor;
     factor *= factor;
   }

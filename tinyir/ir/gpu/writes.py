@@ -106,7 +106,7 @@ def _check_launch(
     kernels: tuple[Kernel, ...], model: Any, tensors: Mapping[str, Any], yielded: Mapping[str, list[Any]]
 ) -> Iterator[Diag]:
     """`yielded`: (axes, index, guard) of each tensor's yields; a tensor without any must be written whole."""
-    sizes = _sizes_for(kernels, model)
+    sizes = _sizes_for(kernels, model, [d for t in tensors.values() for d in t.type.shape])
     if sizes is None:
         return
     writes: dict[str, list[_Write]] = {}
@@ -302,8 +302,9 @@ def _yielded(sizes: Mapping[str, int], yields: list[Any]) -> Iterator[tuple[Poin
             yield point, tuple(map(point.expr, index))
 
 
-def _sizes_for(kernels: tuple[Kernel, ...], model: Any) -> dict[str, int] | None:
-    """Sizes of all symbols that the kernels assume, none of them large; None where none is found."""
+def _sizes_for(kernels: tuple[Kernel, ...], model: Any, dims: list[Expr]) -> dict[str, int] | None:
+    """Sizes of all symbols that the kernels assume, none of them large, and at which no dim is negative; None where
+    none is found."""
     symbols = list(model.symbols())
     sets = [dict(s.sizes) for s in model.shape_sets]
     odd = [dict(zip(symbols, (step * (size // part) for size in cycle(SIZES)))) for step, part in MANNERS]
@@ -311,7 +312,8 @@ def _sizes_for(kernels: tuple[Kernel, ...], model: Any) -> dict[str, int] | None
         inside = all(model.range_of(n).low <= v <= model.range_of(n).high for n, v in sizes.items())
         guards = [b for k in kernels for s in k.body if isinstance(s, nodes.Assume) for b in s.guard]
         if inside and len(sizes) == len(symbols) and all(b.holds(sizes) for b in guards):
-            return sizes
+            if all(d.evaluate(sizes) >= 0 for d in dims):
+                return sizes
     return None
 
 

@@ -143,7 +143,10 @@ def _in_chunks(
     own = Let(f"{let.name}.own", scan, let.origin)
     value = cast(
         Binary(
-            fold_word(scan.op), BroadcastInDim(before, dims, scan.dtype, names), Ref(own.name, scan.dtype), scan.dtype
+            fold_word(scan.op, scan.dtype),
+            BroadcastInDim(before, dims, scan.dtype, names),
+            Ref(own.name, scan.dtype),
+            scan.dtype,
         ),
         let.expr.dtype,
     )

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from ...ir.alike import Alike, form_of
+from ...ir.body import Read, walk
 from ...ir.model import Tensor as Declared
 from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
@@ -17,7 +18,7 @@ from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
 from ...ir.region import Module, Region
 from ...ir.runs import sharing
-from ...ir.traits import extent_of
+from ...ir.traits import bodies_of, extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.held import once
 from ...kit.phrase import Phrase
@@ -67,6 +68,7 @@ def check(module: Any) -> list[Diag]:
       E1583, E1584)
     """
     known = {r.name: r for r in reversed(module.program.program.regions)}
+    known = {name: r for name, r in known.items() if _has_tensors(r)}
     declared = {t.name: replace(t, name="") for t in (*module.program.model.inputs, *module.program.model.outputs)}
     faultless: set[Hashable] = set()  # plans that are the same but for names are checked once
     diags: list[Diag] = []
@@ -78,6 +80,13 @@ def check(module: Any) -> list[Diag]:
             faultless |= {likeness} if not found and likeness is not None else set()
             diags += found
     return diags
+
+
+def _has_tensors(region: Region) -> bool:
+    """Whether a region has what it reads and writes; of one that has not, its language has told."""
+    own = {t.name for t in (*region.inputs, *region.outputs)}
+    reads = (n.tensor for body in bodies_of(region) for n in walk(body) if isinstance(n, Read))
+    return own.issuperset((*reads, *(y.output for y in region.yields)))
 
 
 def _all_faults_of(plan: Plan, regions: tuple[Region, ...], module: Module) -> list[Diag]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.accumulate import cast, fold_word, start_of, wide
 from ...ir.body import Axis, Binary, Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -109,7 +109,7 @@ class _Columns:
         registers, puts = [], []
         for let, name, part in zip(self.folds, accumulators, self.parts[0]):
             dtype = wide(let.expr.dtype)
-            registers.append(nodes.Reg(name, type_of(dtype, width), init=neutral_of(let.expr.op, dtype)))
+            registers.append(nodes.Reg(name, type_of(dtype, width), init=start_of(let.expr.op, let.expr.dtype)))
             at = v if width > 1 else ZERO
             place = Place(part, (Expr.of("thread.y"), width * Expr.of("thread.x") + at))
             over = ((str(v), Expr.of(width)),) if width > 1 else ()
@@ -147,7 +147,7 @@ class _Columns:
             element = Values(self.region, point | split(counter, fold.axes)).at(fold.body)
             held = Read(name, (at,), dtype)
             steps.append(
-                nodes.Assign(Place(name, (at,)), Binary(fold_word(fold.op), held, cast(element, dtype), dtype))
+                nodes.Assign(Place(name, (at,)), Binary(fold_word(fold.op, dtype), held, cast(element, dtype), dtype))
             )
         return beside.loop(steps) if width > 1 else steps
 
@@ -193,7 +193,7 @@ class _Columns:
         for let, part in zip(self.folds, parts):
             dtype, name = wide(let.expr.dtype), self.fresh.of(f"{let.name}.all")
             total, more = Read(name, (ZERO,), dtype), Read(part, (group + apart * turn, column), dtype)
-            step = nodes.Assign(Place(name, (ZERO,)), Binary(fold_word(let.expr.op), total, more, dtype))
+            step = nodes.Assign(Place(name, (ZERO,)), Binary(fold_word(let.expr.op, dtype), total, more, dtype))
             lines.append(nodes.Reg(name, type_of(dtype, 1)))
             lines.append(nodes.Assign(Place(name, (ZERO,)), Read(part, (group, column), dtype)))
             lines += [nodes.For(str(turn), ONE, Expr.of(number), (step,), unroll=0)] if number > 1 else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...ir.accumulate import cast, fold_word, literal, neutral_of
+from ...ir.accumulate import cast, fold_word, literal, start_of, widened
 from ...ir.body import Binary, Body, Index, Read, Reduce, Ref, Select, rebuild, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -87,7 +87,8 @@ class Thread:
         name = self.fresh.name(f"{self._name_of(reduce)}.acc")
         self.sums[reduce] = name
         shape = (self.slots, block.columns, *((block.wide,) if block.wide > 1 else ()))
-        return name, nodes.Reg(name, type_of(reduce.dtype, *shape), init=neutral_of(reduce.op, reduce.dtype))
+        dtype = widened(reduce).dtype
+        return name, nodes.Reg(name, type_of(dtype, *shape), init=start_of(reduce.op, reduce.dtype))
 
     def _name_of(self, reduce: Reduce) -> str:
         return next((let.name for let in self.region.lets if reduce in walk(let.expr)), self.region.yields[0].output)
@@ -139,14 +140,14 @@ class Thread:
 
     def _row_folded(self, fold: Fold, name: str, held: dict[Image, str]) -> list[Statement]:
         """What the taps of a row fold to, for each result along it, whichever rows of results take it."""
-        block, reduce, (image,) = self.block, fold.reduce, fold.images
+        block, reduce, (image,) = self.block, widened(fold.reduce), fold.images
         shape = (block.columns, *((block.wide,) if block.wide > 1 else ()))
         tap = image.columns.tap
         wide = (Expr.of(self.turn),) if self.kernel.is_across and block.of_access(image) > 1 else ()
         source = (block.place_of(image, self.column, Expr.of(tap.name)), *wide)
         step = self._step(fold, name, self.index()[1:], held[image], source, image.read.dtype)
         loop = nodes.For(tap.name, ZERO, tap.size, tuple(self.over_results([step])), unroll=0)
-        return [nodes.Reg(name, type_of(reduce.dtype, *shape), init=neutral_of(reduce.op, reduce.dtype)), loop]
+        return [nodes.Reg(name, type_of(reduce.dtype, *shape), init=start_of(reduce.op, fold.reduce.dtype)), loop]
 
     def _step(
         self,
@@ -158,10 +159,10 @@ class Thread:
         dtype: DType | None = None,
     ) -> Statement:
         """Registers take in what others hold."""
-        reduce = fold.reduce
+        reduce = widened(fold.reduce)
         element = cast(Read(source, place, dtype or reduce.dtype), reduce.dtype)
         held = Read(name, at, reduce.dtype)
-        return nodes.Assign(Place(name, at), Binary(fold_word(reduce.op), held, element, reduce.dtype))
+        return nodes.Assign(Place(name, at), Binary(fold_word(reduce.op, reduce.dtype), held, element, reduce.dtype))
 
     def over_results(self, lines: list[Statement]) -> list[Statement]:
         """The lines at each result of a row of the block, and at each of its neighbours."""
@@ -268,7 +269,9 @@ class Thread:
         """What is done with a result, or with `width` neighbours."""
         index = (self.done, column + (self.turn if width > 1 and not self.kernel.is_across else 0))
         index += (Expr.of(self.turn),) if self.block.wide > 1 else ()
-        sums = {reduce: Read(name, index, reduce.dtype) for reduce, name in self.sums.items()}
+        sums = {
+            reduce: cast(Read(name, index, widened(reduce).dtype), reduce.dtype) for reduce, name in self.sums.items()
+        }
         writer = _Folded(self.region, self.fresh, sums=sums)
         writer.point |= self.point()
         if width == 1:
@@ -282,10 +285,10 @@ class Thread:
 class _Folded(Statements):
     """Statements at a result whose folds registers hold."""
 
-    sums: dict[Reduce, Read] = field(default_factory=dict)
+    sums: dict[Reduce, Body] = field(default_factory=dict)
 
-    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
-        return self.sums[accumulator.fold]
+    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Body:
+        return self.sums[accumulator.stated]
 
 
 @dataclass
@@ -302,7 +305,7 @@ class Step:
 
     def statements(self) -> list[Statement]:
         """The loop over the taps of a row."""
-        thread, reduce = self.thread, self.fold.reduce
+        thread, reduce = self.thread, widened(self.fold.reduce)
         tap = self.fold.images[0].columns.tap
         self.of_element = {i.element: i for i in self.fold.images}
         element = self._at(reduce.body, is_guarded=False)
@@ -310,7 +313,8 @@ class Step:
         held = Read(self.name, at, reduce.dtype)
         step: list[Statement] = [
             nodes.Assign(
-                Place(self.name, at), Binary(fold_word(reduce.op), held, cast(element, reduce.dtype), reduce.dtype)
+                Place(self.name, at),
+                Binary(fold_word(reduce.op, reduce.dtype), held, cast(element, reduce.dtype), reduce.dtype),
             )
         ]
         lines = [*self.before, *thread.over_results(step)]

@@ -21,7 +21,7 @@ sum that moves up the register that it is added to, so that moving costs nothing
 
 from __future__ import annotations
 
-from ...ir.accumulate import neutral_of
+from ...ir.accumulate import start_of, widened
 from ...ir.body import Read, Reduce
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -100,11 +100,11 @@ class Walking(Thread):
     def _moved_up(self, name: str, reduce: Reduce) -> list[Statement]:
         """Each row of results takes the place of the one above it; the last one begins."""
         _, *rest = self.index()
-        above = nodes.Assign(Place(name, (self.slot, *rest)), Read(name, (self.slot + 1, *rest), reduce.dtype))
+        above = nodes.Assign(Place(name, (self.slot, *rest)), Read(name, (self.slot + 1, *rest), widened(reduce).dtype))
         last = Place(name, (Expr.of(self.slots - 1), *rest))
         return [
             *loops(((self.slot, self.slots - 1),), self.over_results([above])),
-            *self.over_results([nodes.Assign(last, neutral_of(reduce.op, reduce.dtype))]),
+            *self.over_results([nodes.Assign(last, start_of(reduce.op, reduce.dtype))]),
         ]
 
     def _kept(self, read: Read) -> list[Statement]:

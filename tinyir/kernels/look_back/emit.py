@@ -24,7 +24,7 @@ its end. Words are set to 0 by an earlier kernel, `y.start`.
 
 from __future__ import annotations
 
-from ...ir.accumulate import cast, fold_word, literal, neutral_of, wide
+from ...ir.accumulate import cast, fold_word, literal, start_of, wide
 from ...ir.body import Axis, Binary, Body, Read, Scan
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -221,21 +221,21 @@ class _Writer:
             shared(names["before"], before_of(scan)),
             nodes.Reg(names["acc"], type_of(dtype, self.turns)),
         ]
-        self.head.append(nodes.Reg(names["total"], type_of(dtype, 1), init=neutral_of(scan.op, dtype)))
+        self.head.append(nodes.Reg(names["total"], type_of(dtype, 1), init=start_of(scan.op, scan.dtype)))
         at = (Expr.of(self.turn),)
         mine = Read(names["acc"], at, dtype)
-        neutral = nodes.Assign(Place(names["acc"], at), neutral_of(scan.op, dtype))
-        before = Binary(fold_word(scan.op), Read(names["total"], (ZERO,), dtype), mine, dtype)
+        neutral = nodes.Assign(Place(names["acc"], at), start_of(scan.op, scan.dtype))
+        before = Binary(fold_word(scan.op, dtype), Read(names["total"], (ZERO,), dtype), mine, dtype)
         if self.run.width > 1:
             writer, neighbours = self._side_by_side()
             lines, element = writer.element(scan)
             here = (*at, Expr.of(neighbours.turn))
             self.head.append(nodes.Reg(names["own"], TensorType(dtype, (Expr.of(self.turns), Expr.of(self.run.width)))))
             step = [
-                nodes.Assign(Place(names["acc"], at), Binary(fold_word(scan.op), mine, element, dtype)),
+                nodes.Assign(Place(names["acc"], at), Binary(fold_word(scan.op, dtype), mine, element, dtype)),
                 nodes.Assign(Place(names["own"], here), mine),
             ]
-            before = Binary(fold_word(scan.op), before, Read(names["own"], here, dtype), dtype)
+            before = Binary(fold_word(scan.op, dtype), before, Read(names["own"], here, dtype), dtype)
             inside = neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits_of(self.run))
         else:
             lines, element = Prefixes(self.region, self.fresh, done=self.done).element(scan)

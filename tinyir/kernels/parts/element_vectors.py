@@ -27,8 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ...ir.accumulate import cast, fold_word, neutral_of
-from ...ir.body import Axis, Binary, Read, Ref, walk
+from ...ir.accumulate import cast, fold_word, start_of
+from ...ir.body import Axis, Binary, Body, Read, Ref, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -121,14 +121,15 @@ class _Beside(Statements):
 
     beside: Callable[[], SideBySide] | None = None
 
-    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
+    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Body:
         fold, neighbours = accumulator.fold, self.beside()
         width, at = neighbours.run.width, Expr.of(neighbours.turn)
         names = {a.name: Expr.of(a.name) for a in fold.axes}
         element = values.shielded(replace(values, point={**values.point, **names}).at(fold.body))
         held = Read(accumulator.name, (at,), fold.dtype)
         step = nodes.Assign(
-            Place(held.tensor, (at,)), Binary(fold_word(fold.op), held, cast(element, fold.dtype), fold.dtype)
+            Place(held.tensor, (at,)),
+            Binary(fold_word(fold.op, fold.dtype), held, cast(element, fold.dtype), fold.dtype),
         )
         inside = neighbours.loop([step])
         for axis in reversed(fold.axes):
@@ -138,8 +139,9 @@ class _Beside(Statements):
                     axis.name, ZERO, axis.size, tuple(inside), unroll=0 if is_few else max(2, ON_THEIR_WAY // width)
                 )
             ]
-        before += [nodes.Reg(held.tensor, type_of(fold.dtype, width), init=neutral_of(fold.op, fold.dtype)), *inside]
-        return held
+        start = start_of(fold.op, accumulator.stated.dtype)
+        before += [nodes.Reg(held.tensor, type_of(fold.dtype, width), init=start), *inside]
+        return cast(held, accumulator.stated.dtype)
 
 
 def parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list[Statement]]:

@@ -3,6 +3,7 @@ computed."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...ir.accumulate import literal, wide
@@ -28,8 +29,9 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.neighbours import is_movement
+from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region, Yield
-from ...ir.traits import axes_of, bodies_of, extent_of
+from ...ir.traits import bodies_of, extent_of
 from ...ir.types import DTYPES
 from ...kit.diag import refuse
 from ...kit.names import FreeNames
@@ -241,33 +243,13 @@ _HOLE = Read("", (), DTYPES["bool"])
 
 def free_axes(region: Region, body: Body) -> tuple[str, ...]:
     """The region's axes that an expression varies along, in the order of `for`."""
-    found = _free(region, body)
-    return tuple(a.name for a in region.iters if a.name in found)
+    iters = tuple(a.name for a in region.iters)
+    found = present_axes(body, iters, _axes_of(region))
+    return tuple(name for name in iters if name in found)
 
 
-def _free(region: Region, body: Body) -> set[str]:
-    if isinstance(body, Ref):
-        return (
-            {n for e in body.index for n in e.names()}
-            if body.index is not None
-            else _free(region, region.let(body.name).expr)
-        )
-    if isinstance(body, Reduce):
-        return _free(region, body.body) - {a.name for a in body.axes}
-    if isinstance(body, Scan):
-        return _free(region, body.body) | {body.axis}
-    if isinstance(body, Scatter):
-        writers = _free(region, body.at) | _free(region, body.update)
-        return _free(region, body.base) | writers - {a.name for a in body.axes} | {body.axis}
-    if isinstance(body, Gather):
-        return _free(region, body.at) | _free(region, body.body) - {body.axis.name}
-    if isinstance(body, BroadcastInDim):
-        axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
-        return {axes[d] for d in body.dims}
-    found: set[str] = set()
-    rebuild(body, lambda inner: found.update(_free(region, inner)) or inner)
-    own = rebuild(body, lambda inner: _HOLE)
-    return found | axes_of(own)
+# Values refer to values, each to several: what a value varies along is found once, since there may be 2**30 ways to it.
+_axes_of = functools.lru_cache(maxsize=1024)(axes_of_values)
 
 
 def needed(region: Region, bodies: Iterable[Body]) -> tuple[str, ...]:

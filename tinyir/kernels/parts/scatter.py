@@ -42,7 +42,7 @@ def thread_scatter(
     looking.append(nodes.Choose(place, at, extent))
     found: list[Statement] = []
     update = cast(values.shielded(replace(deeper, emit=emit_to(found, register)).at(scatter.update)), dtype)
-    folded = update if scatter.op == "update" else Binary(fold_word(scatter.op), so_far, update, dtype)
+    folded = update if scatter.op == "update" else Binary(fold_word(scatter.op, dtype), so_far, update, dtype)
     found.append(nodes.Assign(to, folded))
     looking.append(nodes.If((Bound(Expr.of(place), equals=values.point[scatter.axis]),), tuple(found)))
     for axis in reversed(scatter.axes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter
+from ...ir.body import Body, Gather, Reduce, Ref, Scan, Scatter
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
@@ -88,7 +88,7 @@ class Statements:
     def _scanned(self, scan: Scan, values: Values) -> Body:
         raise refuse("E1611", self.region.name, scan.span, what=Phrase("a scan in a map"), region=self.region.name)
 
-    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Read:
+    def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Body:
         """A fold over axes of its own, in one thread."""
         fold = accumulator.fold
         if any(a.size is None for a in fold.axes):

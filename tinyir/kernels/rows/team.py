@@ -151,7 +151,7 @@ class Team:
 
         turn = Expr.of(self.fresh.of("cta"))
         kept = nodes.Store(Place(every, (ZERO,), Expr.of("cluster.rank")), Read(name, (ZERO,), dtype))
-        step = nodes.Assign(at, Binary(fold_word(op), Read(name, (ZERO,), dtype), found(turn), dtype))
+        step = nodes.Assign(at, Binary(fold_word(op, dtype), Read(name, (ZERO,), dtype), found(turn), dtype))
         return [
             nodes.If((Bound(Expr.of("thread.x"), equals=ZERO),), (kept,)),
             nodes.Barrier("cluster"),

@@ -17,7 +17,7 @@ its end; of scans that need one another each is done before the next is begun.
 
 from __future__ import annotations
 
-from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.accumulate import cast, fold_word, start_of, wide
 from ...ir.body import Binary, Read, Ref, Scan
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
@@ -76,7 +76,7 @@ def _check_tile(plan: Plan, region: Region, wanted: tuple[int, int]) -> None:
 
 
 def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:
-    return nodes.Reg(name, type_of(dtype, 1), init=neutral_of(scan.op, dtype) if is_full else None)
+    return nodes.Reg(name, type_of(dtype, 1), init=start_of(scan.op, scan.dtype) if is_full else None)
 
 
 def _axis(kernel: Prefix, number: Expr) -> nodes.Let:
@@ -110,7 +110,7 @@ def _block_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         head += [_register(mine, dtype, scan, False), _register(carry, dtype, scan, True)]
         before, element = writer().element(scan)
         if guard:
-            inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+            inner.append(nodes.Assign(Place(mine, (ZERO,)), start_of(scan.op, scan.dtype)))
         inner += where_inside([*before, nodes.Assign(Place(mine, (ZERO,)), element)])
         inner.append(nodes.BlockScan(scan.op, scan.exclusive, mine, carry, parts.get(dtype, "")))
         done[scan] = cast(Read(mine, (ZERO,), dtype), scan.dtype)
@@ -140,7 +140,7 @@ def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
             held = fresh.name(f"{base}.before")
             inner.append(nodes.Value(held, so_far))
             writer.done[scan] = cast(Ref(held, dtype), scan.dtype)
-        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)))
+        inner.append(nodes.Assign(Place(register, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)))
     inner += writer.at_point(region.yields)
     one = len(kernel.rows) == 1
     line = kernel.rows[0].name if one else fresh.name("e")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.accumulate import cast, fold_word, neutral_of, wide
+from ...ir.accumulate import cast, fold_word, start_of, wide
 from ...ir.body import Binary, Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
@@ -71,19 +71,19 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
             parts[dtype] = parts.get(dtype) or fresh.name("part")
         head += [
             nodes.Reg(mine, type_of(dtype, 1)),
-            nodes.Reg(carry, type_of(dtype, 1), init=neutral_of(scan.op, dtype)),
+            nodes.Reg(carry, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
             nodes.Reg(own, type_of(dtype, width)),
         ]
         so_far = Read(mine, (ZERO,), dtype)
         lines, element = writer.element(scan)
         step = [
-            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)),
+            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
             nodes.Assign(Place(own, at), so_far),
         ]
-        inner.append(nodes.Assign(Place(mine, (ZERO,)), neutral_of(scan.op, dtype)))
+        inner.append(nodes.Assign(Place(mine, (ZERO,)), start_of(scan.op, scan.dtype)))
         inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
         inner.append(nodes.BlockScan(scan.op, True, mine, carry, parts.get(dtype, "")))
-        done[scan] = cast(Binary(fold_word(scan.op), so_far, Read(own, at, dtype), dtype), scan.dtype)
+        done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, Read(own, at, dtype), dtype), scan.dtype)
     writer, neighbours = writer_of()
     lines = writer.values(needed(region, (y.expr for y in region.yields)))
     for item in region.yields:
@@ -120,13 +120,13 @@ def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -
         dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
         mine, own = (fresh.name(f"{base}.{word}") for word in ("acc", "own"))
         head += [
-            nodes.Reg(mine, type_of(dtype, 1), init=neutral_of(scan.op, dtype)),
+            nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
             nodes.Reg(own, type_of(dtype, width)),
         ]
         so_far = Read(mine, (ZERO,), dtype)
         lines, element = writer.element(scan)
         step = [
-            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op), so_far, element, dtype)),
+            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
             nodes.Assign(Place(own, at), so_far),
         ]
         inner += neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)])

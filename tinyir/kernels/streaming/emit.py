@@ -251,7 +251,7 @@ class _Template:
         place = Place(self.scores, score.index)
         for name, fold in self.folds:
             kept = Read(self.fold[name], (Expr.of(self.i),), fold.dtype)
-            term = Binary(fold_word(fold.op), kept, cast(values.at(fold.body), fold.dtype), fold.dtype)
+            term = Binary(fold_word(fold.op, fold.dtype), kept, cast(values.at(fold.body), fold.dtype), fold.dtype)
             inside.append(nodes.Assign(Place(self.fold[name], kept.index), term))
         if element != score:
             inside.append(nodes.Assign(place, element))

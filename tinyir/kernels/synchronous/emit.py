@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from ...ir.accumulate import cast, literal, wide
+from ...ir.accumulate import cast, literal, wide, widened
 from ...ir.body import Axis, Binary, Body, Read, Reduce
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -94,6 +94,7 @@ class _Template:
         self.region, self.kernel = problem.region, problem.kernel
         self.fold: Reduce = self.region.let(self.kernel.value).expr
         self.dtype = wide(self.fold.body.dtype)
+        self.held = widened(self.fold).dtype  # of the accumulators
         self.depth = plan.tile[2]
         self.names = Fresh(names_in(self.region))
         self.acc, self.k, self.kk = map(self.names.of, ("acc", "k", "kk"))
@@ -107,9 +108,7 @@ class _Template:
         plan, sides, depth = self.plan, self.sides, self.depth
         body: list[Statement] = [*sibling_let(self.kernel, self.number, self.names.of(SIBLING))]
         body += (shared(s.tile, tile_array(plan, self.kernel, number)) for number, s in enumerate(sides))
-        body.append(
-            nodes.Reg(self.acc, type_of(self.fold.dtype, *(s.micro for s in sides)), init=literal(0, self.fold.dtype))
-        )
+        body.append(nodes.Reg(self.acc, type_of(self.held, *(s.micro for s in sides)), init=literal(0, self.held)))
         body += [nodes.Reg(s.share, type_of(self.dtype, s.micro)) for s in sides]
         body += [nodes.Let(s.origin, s.size * Expr.of(s.cta)) for s in sides if s.cta]
         multiply = nodes.For(
@@ -250,10 +249,8 @@ class _Template:
         point = tuple(Expr.of(s.loop) for s in self.sides)
         left, right = (Read(s.share, (e,), self.dtype) for s, e in zip(self.sides, point))
         product: Body = cast(Binary("mul", left, right, self.dtype), self.fold.body.dtype)
-        sum_so_far = Read(self.acc, point, self.fold.dtype)
-        step = nodes.Assign(
-            Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.fold.dtype), self.fold.dtype)
-        )
+        sum_so_far = Read(self.acc, point, self.held)
+        step = nodes.Assign(Place(self.acc, point), Binary("add", sum_so_far, cast(product, self.held), self.held))
         inner = nodes.For(columns.loop, ZERO, Expr.of(columns.micro), (step,), unroll=0)
         return nodes.For(rows.loop, ZERO, Expr.of(rows.micro), (inner,), unroll=0)
 
@@ -269,8 +266,8 @@ class _Template:
         output."""
         rows, columns = self.sides
         point = {**self.batch, **{a.name: Expr.of(a.name) for s in self.sides for a in s.axes}}
-        acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.fold.dtype)
-        values = Values(self.region, point, {self.kernel.value: acc})
+        acc = Read(self.acc, (Expr.of(rows.loop), Expr.of(columns.loop)), self.held)
+        values = Values(self.region, point, {self.kernel.value: cast(acc, self.fold.dtype)})
         statements = values.name_values()
         statements += [
             element_store(item, values.at(item.expr), point, self.region.iters) for item in self.region.yields

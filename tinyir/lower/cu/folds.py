@@ -68,9 +68,11 @@ class Folds:
         return f"{element} = {self._applied(op, element, other, dtype)};"
 
     def _applied(self: Any, op: str, left: str, right: str, dtype: DType) -> str:
-        word = REDUCERS[op.upper()].fold
+        word = REDUCERS[op.upper()].fold_of(dtype.kind)
         if word is None:
             raise refuse("E1620", self.kernel.name, None, what=Phrase("{op} over threads", op=op))
+        if dtype.kind == "b":  # the second may be left out by && and ||, and with it a lane of a shuffle
+            left, right = right, left
         return self.values.applied(word.lower(), dtype, left, right)
 
 

@@ -119,11 +119,9 @@ class Values:
         operands = [self.value(o) for o in inner]
         dtype = inner[-1].dtype
         if body.op == "mul" and body.dtype != dtype:  # the exact product, in the wider type
+            is_wide = arithmetic_type(dtype) == arithmetic_type(body.dtype)
             dtype = body.dtype
-            operands = [
-                o if inner[0].dtype.name in SMALL_FLOATS and dtype.name == "fp32" else f"({dtype.cuda}){_closed(o)}"
-                for o in operands
-            ]
+            operands = [o if is_wide else f"({arithmetic_type(dtype)}){_closed(o)}" for o in operands]
         return self.applied(body.op, dtype, *operands, result=body.dtype)
 
     def _quotient(self, body: Binary) -> str:

@@ -1,0 +1,204 @@
+"""One program at every stage: each text is right by its checker and its validator, and comes back from its text; index
+and region text play the numbers of the tiny text, and so do the emitted kernels, simulated or on a GPU.
+
+How near a number must be is found by playing the tiny text again with each inexact result moved by as much as a library
+or another order of a sum may move it: what then changes little must agree, and what turns over (a number that falls on
+the other side of a comparison or of a floor) is not asked.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tinyir.ir import manifest, tiny
+from tinyir.ir.evaluate import convert, widened
+from tinyir.ir.pipeline import STAGES
+from tinyir.ir.types import DType
+from tinyir.kit.diag import Refused
+from tinyir.lower import language_of, lower_to
+from tinyir.play.arrays import adopt, bind_symbols
+from tinyir.play.book import play as play_book
+from tinyir.play.region import play as play_region
+from tinyir.play.tiny import Player
+from tinyir.runtime.run import run
+
+Arrays = Mapping[str, np.ndarray]
+SHAKES = 4  # how often a program is played with other roundings
+ROOM = 8  # how many times as far as those a number may be
+LEAST = {"fp64": 1e-12, "fp32": 2e-6, "fp16": 2e-3, "bf16": 2e-2, "fp8e4m3": 0.13, "fp8e5m2": 0.26}  # relative
+# of 16 and 8 bits, what may be rounded from another number: attention rounds its weights before it divides them
+ROUGH = frozenset("CAST EXP2 LOG2 SIN TANH ERF SQRT RSQRT RECIP FDIV REDUCE SCAN SCATTER POW".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a trial found: the stage, what is wrong in words that are alike for alike faults, and the outputs that are
+    wrong, where numbers are."""
+
+    stage: str
+    kind: str
+    said: str
+    outputs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.stage}: {self.kind}: {self.said}"
+
+
+class _Shaken(Player):
+    """Playback in which inexact results are moved by a few units in their last place."""
+
+    def __init__(self, module: tiny.Module, symbols: Mapping[str, int], seed: int):
+        super().__init__(module, symbols)
+        self.draw = np.random.default_rng(seed)
+
+    def value(self, value: tiny.Value) -> np.ndarray:
+        found = super().value(value)
+        dtype = value.type.dtype
+        if not dtype.is_float or found.size == 0:
+            return found
+        return self.moved(found, dtype, value.op in ROUGH)
+
+    def moved(self, found: np.ndarray, dtype: DType, is_rough: bool) -> np.ndarray:
+        """Numbers with few digits are exact, and stay: 0, 1 and 0.5 are what libraries agree on."""
+        if dtype.bits >= 32:
+            scale = 2.0**-50 if dtype.bits == 64 else 2.0**-21
+            digits = np.frexp(found)[0] * 2**12
+            is_exact = ~np.isfinite(found) | (digits == np.trunc(digits))
+            with np.errstate(all="ignore"):
+                shaken = found * (1 + scale * self.draw.uniform(-1, 1, found.shape))
+            return np.where(is_exact, found, shaken).astype(found.dtype)
+        if not is_rough:
+            return found
+        wide = widened(found)
+        with np.errstate(all="ignore"):
+            shaken = convert(wide * (1 + 2.0**-dtype.digits * self.draw.uniform(-1.5, 1.5, found.shape)), dtype)
+        digits = np.frexp(wide)[0] * 4
+        return np.where(~np.isfinite(wide) | (digits == np.trunc(digits)), found, shaken)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What an output should be, how far each element may be from that, and where it is not asked."""
+
+    array: np.ndarray
+    room: np.ndarray
+    is_asked: np.ndarray
+
+    def differs(self, found: np.ndarray) -> str:
+        """The first element that is wrong, or nothing."""
+        if found.dtype != self.array.dtype or found.shape != self.array.shape:
+            return f"{found.dtype}{list(found.shape)}, not {self.array.dtype}{list(self.array.shape)}"
+        is_same = found == self.array
+        if found.dtype.kind not in "biu":
+            with np.errstate(all="ignore"):
+                one, other = found.astype(np.float64), self.array.astype(np.float64)
+                is_same |= (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= self.room)
+        wrong = np.argwhere(~is_same & self.is_asked)
+        if not len(wrong):
+            return ""
+        at = tuple(int(i) for i in wrong[0])
+        return f"{list(at)} is {found[at]}, not {self.array[at]}; {len(wrong)} of {found.size} differ"
+
+
+def wanted_of(module: tiny.Module, arrays: Arrays) -> dict[str, Wanted]:
+    """What each output should be."""
+    sizes = bind_symbols(module.model, arrays)
+    inputs = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
+    right = Player(module, sizes).run(inputs)
+    shaken = [_Shaken(module, sizes, seed).run(inputs) for seed in range(SHAKES)]
+    return {t.name: _wanted(right[t.name], [s[t.name] for s in shaken], t.type.dtype) for t in module.model.outputs}
+
+
+def _wanted(right: np.ndarray, shaken: list[np.ndarray], dtype: DType) -> Wanted:
+    if not dtype.is_float:
+        stays = np.logical_and.reduce([s == right for s in shaken])
+        return Wanted(right, np.zeros(right.shape), stays)
+    wide, *others = (a.astype(np.float64) for a in (right, *shaken))
+    with np.errstate(all="ignore"):
+        is_finite = np.isfinite(wide)
+        is_steady = np.logical_and.reduce([np.isfinite(o) == is_finite for o in others])
+        is_steady &= np.logical_and.reduce([is_finite | (o == wide) | np.isnan(o) & np.isnan(wide) for o in others])
+        spread = np.maximum.reduce([np.abs(o - wide) for o in others])
+        spread = np.where(is_finite & is_steady, spread, 0)
+        least = LEAST[dtype.name]
+        is_near = spread <= 0.1 * np.maximum(np.abs(wide), 1) + 2 * least * np.abs(wide)
+        room = ROOM * spread + least * np.abs(np.where(is_finite, wide, 0)) + LEAST["fp32"] * (dtype.bits < 64) / 100
+    return Wanted(right, room, is_steady & is_near)
+
+
+# --- the stages
+
+
+def faults_of(
+    module: tiny.Module, arrays: Arrays, arch: str = "sm90", device: str = "sim", seed: int = 0
+) -> list[Fault]:
+    """What is wrong with a program, at the first stage where something is; empty where nothing is."""
+    return next(filter(None, _stages(module, arrays, arch, device, seed)), [])
+
+
+def _stages(module: tiny.Module, arrays: Arrays, arch: str, device: str, seed: int) -> Iterator[list[Fault]]:
+    found: dict[str, Any] = {}
+
+    def attempt(stage: str, work: Callable[[], list[Fault]]) -> list[Fault]:
+        try:
+            return work()
+        except Refused as fault:
+            first = fault.diags[0]
+            return [Fault(stage, f"refused {first.code}", f"{first.at} {dict(first.facts)}")]
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it is what we look for
+            place = traceback.extract_tb(fault.__traceback__)[-1]
+            where = f"{place.filename.rpartition('/tinyir/')[2]} {place.name}"
+            return [Fault(stage, f"{type(fault).__name__} in {where}", str(fault)[:300])]
+
+    def wanted() -> list[Fault]:
+        found["wanted"] = wanted_of(module, arrays)
+        found["text"] = module
+        return _complaints("tiny", module)
+
+    yield attempt("tiny", wanted)
+    for stage in STAGES[1:]:
+
+        def lowered(stage: str = stage) -> list[Fault]:
+            found["text"] = lower_to(stage, found["text"], arch)
+            return _complaints(stage, found["text"])
+
+        yield attempt(stage, lowered)
+        if player := {"index": play_book, "region": play_region}.get(stage):
+            yield attempt(
+                f"{stage} played",
+                lambda stage=stage, player=player: _compared(
+                    f"{stage} played", found["wanted"], player(found["text"], arrays)
+                ),
+            )
+    code = manifest.show(found["text"])
+    yield attempt(
+        device,
+        lambda: _compared(device, found["wanted"], run(code, arrays, device=device, seed=seed, limit=120)[0]),
+    )
+
+
+def _complaints(stage: str, text: Any) -> list[Fault]:
+    """What the language says of a text that its own maker has made, and of what comes back from it."""
+    language = language_of(stage)
+    wrong = [d for d in language.check(text) if d.is_error]
+    if not wrong and language.parse(language.show(text)) != text:
+        return [Fault(stage, "another text", "what is printed does not read as what was printed")]
+    if not wrong and hasattr(language, "validate"):
+        wrong = [d for d in language.validate(text) if d.is_error]
+    return [Fault(stage, f"refused {d.code}", f"{d.at} {dict(d.facts)}") for d in wrong[:1]]
+
+
+def _compared(stage: str, wanted: Mapping[str, Wanted], found: Arrays) -> list[Fault]:
+    said = {name: said for name, one in wanted.items() if (said := one.differs(np.asarray(found[name])))}
+    if not said:
+        return []
+    first = next(iter(said))
+    return [Fault(stage, "wrong numbers", f"{first}{said[first]}", tuple(said))]
+
+
+__all__ = ["Fault", "Wanted", "faults_of", "wanted_of"]
