@@ -20,6 +20,7 @@ GUIDES = (
     "editors/README",
     "design",
     "performance",
+    "measuring",
     "trust",
     "SECURITY",
     "CONTRIBUTING",

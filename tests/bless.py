@@ -1,5 +1,5 @@
-"""Rewrite every golden text from the code as it is: the reference, the samples' journeys in order, then the cases.
-`git diff` is the review."""
+"""Rewrite every golden text from the code as it is: the reference, tables of results, the samples' journeys in order,
+then the cases. `git diff` is the review."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.bench import tables  # noqa: E402
 from tests.golden.cases import bless_case, cases  # noqa: E402
 from tests.golden.journey import bless, samples  # noqa: E402
 from tinyir.cmd.pages import PAGES  # noqa: E402
@@ -15,7 +16,7 @@ from tinyir.reference.written import written  # noqa: E402
 
 if __name__ == "__main__":
     only = sys.argv[1:]
-    for path, text in written(PAGES).items():
+    for path, text in (written(PAGES) | tables.written()).items():
         if not only or any(word in path for word in only):
             print(f"bless {path}")
             place = Path(__file__).resolve().parents[1] / path

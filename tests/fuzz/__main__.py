@@ -78,7 +78,7 @@ class State:
 
 
 def farm(state: State, streams: list[str], seconds: float, jobs: int, device: str, trials: int) -> Counter[str]:
-    """Try slices for so many seconds; how many trials each stream had."""
+    """Try slices for this number of seconds; how many trials each stream had."""
     end, count = time.monotonic() + seconds, Counter[str]()
     parts = state.slices(streams)
     with ProcessPoolExecutor(jobs) as pool:

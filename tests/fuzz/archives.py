@@ -13,7 +13,7 @@ from tests.pt2.archives import members_of
 from .corpus import ROOT
 from .mutations import mutated_bytes, mutated_text
 
-EACH = 7  # one of so many archives is enough: most of them differ in one op
+EACH = 7  # one archive in seven is enough: most of them differ in one op
 MOST = 8_000  # bytes of an archive
 
 

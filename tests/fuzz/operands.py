@@ -142,7 +142,7 @@ def _norm(m: Any, axis: int, count: int) -> Drawn:
 
 
 def _channels(m: Any, count: int | None, rank: int = 3) -> Drawn:
-    """The operand and so many, or up to two, of its channels."""
+    """The operand and this number, or up to two, of its channels."""
     x = m.some("f", rank, 5)
     given = m.draw.randint(0, 2) if count is None else count
     return [x, *(m.like([x.shape[1]], x.dtype) for _ in range(given))], {}

@@ -29,7 +29,7 @@ class Case:
 
 
 def smallest(case: Case, is_wrong: Callable[[Case], bool], most: int = 300) -> Case:
-    """The smallest case that `is_wrong` still holds of, after at most so many trials; `case` itself where none is
+    """The smallest case that `is_wrong` still holds of, after `most` trials at the latest; `case` itself where none is
     smaller."""
     trials = 0
     steps = (_fewer_outputs, _cut, _passed_by, _without_symbols, _smaller_sizes, _plain_numbers)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import tables
 from tinyir.certificate import Draft
 from tinyir.ir import gpu
 from tinyir.ir.pipeline import FILTERS, STAGES
@@ -52,3 +53,9 @@ def test_every_filter_and_stage_is_introduced() -> None:
 
 def test_every_design_is_shown() -> None:
     assert {f.stem for f in (ROOT / "tests" / "golden" / "design").iterdir()} == {d for _, d, _ in DESIGN_BLOCKS}
+
+
+@pytest.mark.parametrize("path, text", tables.written().items(), ids=tables.DOCUMENTS)
+def test_tables_are_made_of_the_results(path: str, text: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == text
+    assert set(tables.MARKED.findall(text)), path

@@ -46,6 +46,7 @@ class Player:
             self.users.setdefault(result.value, []).append("")
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs by name, for input arrays that have the dtypes of the model. Raises Refused (E1701 to E1711)."""
         self.found.update(inputs)
         left = {name: len(users) for name, users in self.users.items()}
         with np.errstate(all="ignore"):
@@ -58,6 +59,7 @@ class Player:
         return {r.output: np.array(self.found[r.value], order="C") for r in self.module.results}
 
     def release(self, value: Value, left: dict[str, int]) -> None:
+        """Drop what `value` was the last to use; `left` counts the uses to come of each array."""
         if self.is_folded(value):
             return
         for operand in value.operands:
@@ -81,14 +83,15 @@ class Player:
         )
 
     def value(self, value: Value) -> np.ndarray:
+        """One value, from the arrays that were found."""
         operands = [self.found.get(o) for o in value.operands]
         if value.op == "REDUCE" and operands[0] is None:
-            return self.reduce_product(value, self.values[value.operands[0]])
+            return self._reduce_product(value, self.values[value.operands[0]])
         if value.op in PLAYED:
             return PLAYED[value.op](value, shape_of(value, self.symbols), *operands)
         return evaluate(value, operands, self.symbols)
 
-    def reduce_product(self, value: Value, product: Value) -> np.ndarray:
+    def _reduce_product(self, value: Value, product: Value) -> np.ndarray:
         x, y = (self.found[o] for o in product.operands)
         return fold_product(
             x, y, tuple(a % x.ndim for a in value.attr("axes")), product.type.dtype, value.attr("dtype")
