@@ -219,9 +219,10 @@ def _is_multiplied_by_0(lines: list[str], number: int, rule: str) -> bool:
 
 
 def _is_thrown_away(lines: list[str], number: int, rule: str) -> bool:
-    """Rows of Q and K behind the last: no output is stored for them, and their scores are -inf whatever was
-    computed."""
-    return rule == "fill not zero" and re.search(r"\b[qk]_tile\[", lines[number]) is not None
+    """Rows of Q and K behind the last: no output is stored for them, and their scores are -inf whatever was computed.
+    Columns of V behind the last: nor is one for these."""
+    place = r"\b[qk]_tile\[|\(v \+ .*\) = i\d+ < \d+ \? V\["
+    return rule == "fill not zero" and re.search(place, lines[number]) is not None
 
 
 def _is_for_rows_that_see_nothing(lines: list[str], number: int, rule: str) -> bool:
