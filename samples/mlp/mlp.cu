@@ -46,13 +46,13 @@
 //   tensor_map a.map = X box [256, 64] swizzle 128
 //   tensor_map b.map = W1 box [64, 64] swizzle 128
 //   tensor_map H.out.map = H box [64, 64] swizzle 128
-//   tensor_map a.map.2 = W2 box [64, 64] swizzle 128
-//   tensor_map b.map.2 = H box [112, 64] swizzle 128
-//   tensor_map Y.out.map = Y box [16, 64] swizzle 128
+//   tensor_map a.map.2 = H box [128, 64] swizzle 128
+//   tensor_map b.map.2 = W2 box [64, 64] swizzle 128
+//   tensor_map Y.out.map = Y box [64, 64] swizzle 128
 //   launch up : sm90 grid [132] block [384] smem 206384 B
 //     tensors [b1]  maps [a.map, b.map, H.out.map]  symbols [M]
 //     flops 4737024*M  bytes 7680*M + 4724736
-//   launch down : sm90 grid [132] block [384] smem 223856 B early
+//   launch down : sm90 grid [132] block [384] smem 230512 B early
 //     tensors [b2]  maps [a.map.2, b.map.2, Y.out.map]  symbols [M]
 //     flops 4719360*M  bytes 7680*M + 4720128
 
@@ -61,7 +61,6 @@ struct alignas(64) tensor_map { char bytes[128]; };
 
 __device__ float float_of_fp16(fp16 x);
 __device__ float max_nan_of(float a, float b);
-__device__ void stmatrix_x4_trans(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
 __device__ float exp2_approx(float x);
 __device__ float recip_approx(float x);
 __device__ unsigned int shared_address(const void *p);
@@ -84,7 +83,7 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n112k16_fp16(float (&d)[56], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
 template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n192k16_fp16(float (&d)[96], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
@@ -94,9 +93,6 @@ __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned i
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
-__device__ __forceinline__ void stmatrix_x4_trans(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" :: "r"(shared_address(to)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
-}
 __device__ __forceinline__ float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ float recip_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
@@ -119,20 +115,21 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n112k16_fp16(float (&d)[56], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %58, 0; wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
     "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55 "
-    "}, %56, %57, p, 1, 1, %59, %60; }"
+    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63 "
+    "}, %64, %65, p, 1, 1, %67, %68; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
       "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
       "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
       "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
+      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 template <int a_major, int b_major>
@@ -191,13 +188,6 @@ __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column
   const int lane = (int)threadIdx.x % 32;
   const int place = swizzled<span>((row + lane % 16) * span + 2 * (column + 8 * (lane / 16)));
   stmatrix_x4((unsigned char *)tile + place, pair_of_fp16(x[0], x[1]), pair_of_fp16(x[2], x[3]), pair_of_fp16(x[4], x[5]), pair_of_fp16(x[6], x[7]));
-}
-// A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile, transposed.
-template <int span>
-__device__ __forceinline__ void store_turned_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {
-  const int lane = (int)threadIdx.x % 32;
-  const int place = swizzled<span>((row + lane % 8 + 8 * (lane / 16)) * span + 2 * (column + 8 * (lane / 8 % 2)));
-  stmatrix_x4_trans((unsigned char *)tile + place, pair_of_fp16(x[0], x[1]), pair_of_fp16(x[2], x[3]), pair_of_fp16(x[4], x[5]), pair_of_fp16(x[6], x[7]));
 }
 // What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
 __device__ __forceinline__ unsigned long long matrix_descriptor(const void *start, int leading, int stride) {
@@ -348,7 +338,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
 }
 
 // region down: down : GEMM at 25:5
-// plan contraction warp_specialized: tile [112, 128, 64], stages 7
+// plan contraction warp_specialized: tile [128, 128, 64], stages 6
 extern "C" __global__ void __launch_bounds__(384, 1)
 down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map Y_out_map, int M)
 {
@@ -360,18 +350,20 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
   if (thread_x == 32) prefetch_map(&Y_out_map);
-  fp16 *const a = (fp16 *)smem;  // 7 x [64, 128], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 114688);  // 7 x [112, 64], swizzled by 128 B
-  fp16 *const Y_out = (fp16 *)(smem + 215040);  // 4 x [16, 64], swizzled by 128 B
-  float (&b2_tile)[2][64] = *(float (*)[2][64])(smem + 223232);
-  unsigned long long *const full = (unsigned long long *)(smem + 223744);
-  mbarriers_init<7, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 223800);
-  mbarriers_init<7, 12>(empty, 2);
+  fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [64, 128], swizzled by 128 B
+  fp16 *const Y_out = (fp16 *)(smem + 196608);  // 4 x [64, 64], swizzled by 128 B
+  float (&b2_tile)[2][128] = *(float (*)[2][128])(smem + 229376);
+  unsigned long long *const full = (unsigned long long *)(smem + 230400);
+  mbarriers_init<6, 12>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 230448);
+  mbarriers_init<6, 12>(empty, 1);
+  unsigned long long *const turn_ = (unsigned long long *)(smem + 230496);
+  mbarriers_init<2, 12>(turn_, 1);
   fence_mbarrier_init();
   __syncthreads();
-  const int tiles_m = 6;
-  const int tiles_n = (M + 111) / 112;
+  const int tiles_m = (M + 127) / 128;
+  const int tiles_n = 6;
   const int tiles = tiles_m * tiles_n;
   const int steps = 48;
   wait_previous();
@@ -385,16 +377,16 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
         const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
         const int m0 = 128 * tm;
-        const int n0 = 112 * tn;
+        const int n0 = 128 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 30720);
+          mbarrier_expect(&full[p_slot], 32768);
+          tma_load_2d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0);
           #pragma unroll
           for (int box = 0; box < 2; ++box)
-            tma_load_2d(a + 4096 * box + 8192 * p_slot, &a_map, &full[p_slot], 64 * box + m0, 64 * k);
-          tma_load_2d(b + 7168 * p_slot, &b_map, &full[p_slot], 64 * k, n0);
-          if (++p_slot == 7) { p_slot = 0; p_phase ^= 1; }
+            tma_load_2d(b + 4096 * box + 8192 * p_slot, &b_map, &full[p_slot], 64 * box + n0, 64 * k);
+          if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
@@ -403,71 +395,87 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
     const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 6;
-    const int part = 64 * warpgroup_index;
+    int s_previous = 5;
+    int t_slot = 0;
+    unsigned int t_phase = 1;
+    if (warpgroup_index == 1) {
+      s_slot += steps;
+      s_phase ^= s_slot / 6 & 1;
+      s_slot %= 6;
+      s_previous = (s_slot + 5) % 6;
+      if (++t_slot == 1) { t_slot = 0; t_phase ^= 1; }
+    }
     int o_slot = 0;
-    float acc[56];  // this thread's part of [64, 112]
+    float acc[2][64];  // this thread's part of [128, 128]
     // region down: %down, b2.tile, Y.out
     #pragma unroll 1
-    for (int tile = cta_x; tile < tiles; tile += 132) {
+    for (int tile = cta_x + 132 * warpgroup_index; tile < tiles; tile += 264) {
       const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
-      const int n0 = 112 * tn;
+      const int n0 = 128 * tn;
       float b2_tile_early[1] = {};
-      if (warpgroup_thread < 64) {
-        b2_tile_early[0] = float_of_fp16(b2[m0 + part + warpgroup_thread]);
-      }
+      b2_tile_early[0] = float_of_fp16(b2[n0 + warpgroup_thread]);
+      mbarrier_wait(&turn_[warpgroup_index], t_phase);
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
-          const unsigned long long a_start = matrix_descriptor(a + 8192 * s_slot + 4096 * (part / 64), 8192, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 7168 * s_slot, 16, 1024);
+          const unsigned long long a_start = matrix_descriptor(a + 8192 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 8192, 1024);
           #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n112k16_fp16<1, 0>(acc, a_start + 128 * step, b_start + 2 * step, step > 0 || !(k == 0));
+          for (int step = 0; step < 4; ++step) {
+            wgmma_m64n128k16_fp16<0, 1>(acc[0], a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
+            wgmma_m64n128k16_fp16<0, 1>(acc[1], a_start + 2 * step + 512, b_start + 128 * step, step > 0 || !(k == 0));
+          }
           wgmma_commit();
         }
         if (k == 0) {
-          if (warpgroup_thread < 64) {
-            b2_tile[warpgroup_index][warpgroup_thread] = b2_tile_early[0];
-          }
+          b2_tile[warpgroup_index][warpgroup_thread] = b2_tile_early[0];
         }
         wgmma_wait<1>();
         if (1 <= k) {
           if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         }
         s_previous = s_slot;
-        if (++s_slot == 7) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
+      if (warpgroup_thread == 0) mbarrier_arrive(&turn_[1 - warpgroup_index]);
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      s_slot += steps;
+      s_phase ^= s_slot / 6 & 1;
+      s_slot %= 6;
+      s_previous = (s_slot + 5) % 6;
+      if (++t_slot == 1) { t_slot = 0; t_phase ^= 1; }
       #pragma unroll
-      for (int j = 0; j < 7; ++j) {
-        if (warpgroup_thread == 0) {
-          tma_store_wait<1>();
-        }
-        warpgroup_barrier(2 + warpgroup_index);
+      for (int i = 0; i < 2; ++i) {
         #pragma unroll
-        for (int piece = 0; piece < 1; ++piece) {  // 16 columns
-          float Y_out_piece[8];
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-            const float down = acc[element_ + 8 * j + 8 * piece] + b2_tile[warpgroup_index][r];  // down : GEMM at 25:5
-            Y_out_piece[element_] = down;
+        for (int j = 0; j < 2; ++j) {
+          if (warpgroup_thread == 0) {
+            tma_store_wait<1>();
           }
-          store_turned_piece_fp16<128>(Y_out + 1024 * o_slot + 2048 * warpgroup_index, 16 * piece, 16 * (warpgroup_thread / 32), Y_out_piece);
+          warpgroup_barrier(2 + warpgroup_index);
+          #pragma unroll
+          for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+            float Y_out_piece[8];
+            #pragma unroll
+            for (int element_ = 0; element_ < 8; ++element_) {
+              const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+              const float down = acc[i][element_ + 32 * j + 8 * piece] + b2_tile[warpgroup_index][64 * j + n];  // down : GEMM at 25:5
+              Y_out_piece[element_] = down;
+            }
+            store_piece_fp16<128>(Y_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, Y_out_piece);
+          }
+          fence_async_proxy();
+          warpgroup_barrier(2 + warpgroup_index);
+          if (warpgroup_thread == 0) {
+            tma_store_2d(&Y_out_map, 64 * j + n0, 64 * i + m0, Y_out + 4096 * o_slot + 8192 * warpgroup_index);
+            tma_store_commit();
+          }
+          if (++o_slot == 2) { o_slot = 0; }
         }
-        fence_async_proxy();
-        warpgroup_barrier(2 + warpgroup_index);
-        if (warpgroup_thread == 0) {
-          tma_store_2d(&Y_out_map, m0 + part, 16 * j + n0, Y_out + 1024 * o_slot + 2048 * warpgroup_index);
-          tma_store_commit();
-        }
-        if (++o_slot == 2) { o_slot = 0; }
       }
     }
     if (warpgroup_thread == 0) {
