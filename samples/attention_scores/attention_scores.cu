@@ -610,7 +610,7 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
 
 // region n9: n9 : REDUCE at 17:5, n10 : SUB at 19:5, n11 : MUL at 20:5, n12 : EXP2 at 21:5, n13 : REDUCE at 22:5, n14 : FDIV at 24:5, n15 : CAST at 25:5
 // plan row row_streamed: tile [1, 512], threads [32]
-extern "C" __global__ void __maxnreg__(64)
+extern "C" __global__ void __launch_bounds__(32)
 n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
 {
   const int cta_x = (int)blockIdx.x;
@@ -722,7 +722,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const float n10 = n8[(((long long)i0 * H + i1) * M + i2) * N + i3] - n9;  // n10 : SUB at 19:5
     const float n11 = n10 * 1.442695f;  // n11 : MUL at 20:5
     const float n12 = exp2f(n11);  // n12 : EXP2 at 21:5
-    const float n14 = n12 / n13;  // n14 : FDIV at 24:5
+    const float n14 = quotient_of(n12, n13);  // n14 : FDIV at 24:5
     n15[(((long long)i0 * H + i1) * M + i2) * N + i3] = fp16_of_float(n14);
   }
 }

@@ -145,7 +145,7 @@ class Maker:
             why = fault.diags[0].code if isinstance(fault, Refused) else "too large"
             self.refused[f"{row.name} {why}"] += 1
             for ref in self.builder.inputs[before[0] :]:
-                self.builder._taken.discard(ref.name)
+                self.builder._names.taken.discard(ref.name)
             del self.builder.inputs[before[0] :], self.refs[before[1] :]
             self.arrays = before[2]
             return False

@@ -26,9 +26,9 @@ LASTING = ("tiny-lsp",)  # which end when their input does
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_two_examples_and_the_exit_codes(name: str) -> None:
+def test_help_has_examples_and_the_exit_codes(name: str) -> None:
     parser = command_of(name).parser()
-    assert len(parser.examples) == 2 and all(name in line for line, _ in parser.examples)
+    assert len(parser.examples) >= 2 and all(name in line for line, _ in parser.examples)
     text = run_line(f"{name} --help").out.decode()
     assert all(line in text for line, _ in parser.examples)
     assert all(f"  {code:<4}{what}\n" in text for code, what in EXIT_CODES)

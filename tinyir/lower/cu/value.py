@@ -55,6 +55,7 @@ class Values:
     is_approx: bool = False  # inside an `each` that says so
     loops: int = 0  # around what is written
     loops_of: dict[str, int] = field(default_factory=dict)  # around each value that has a name
+    divisors: set[Body] = field(default_factory=set)  # whose reciprocals loops have found
 
     def stored(self, body: Body, dtype: DType) -> str:
         """The expression as an element of `dtype` in memory."""
@@ -125,10 +126,13 @@ class Values:
         return self.applied(body.op, dtype, *operands, result=body.dtype)
 
     def _quotient(self, body: Binary) -> str:
-        """A division in a loop by what is the same in all of its turns, whose reciprocal is found once; empty for
-        another body."""
-        is_one = body.op == "fdiv" and body.dtype.name == "fp32" and self._is_steady(body.right)
-        if not is_one or self._is_steady(body.left):
+        """A division in a loop by what is the same in all of its turns, whose reciprocal is found once, and one by the
+        same number after the loop, which has the same bits then; empty for another body."""
+        if body.op != "fdiv" or body.dtype.name != "fp32":
+            return ""
+        if self._is_steady(body.right) and not self._is_steady(body.left):
+            self.divisors.add(body.right)
+        if body.right not in self.divisors:
             return ""
         return f"quotient_of({self.value(body.left)}, {self.value(body.right)})"
 
