@@ -73,7 +73,7 @@ def main(out: Path) -> int:
     text = JsonV1Dot6(bill()).output_as_string(indent=1)
     fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if fault is not None:
-        print(f"sbom: what was made is no CycloneDX: {fault}", file=sys.stderr)
+        print(f"sbom: what was made is not CycloneDX: {fault}", file=sys.stderr)
         return 1
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text + "\n", encoding="utf-8")

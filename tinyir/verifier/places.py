@@ -185,7 +185,7 @@ def _polys(found: Any) -> Iterator[Poly]:
 
 
 def _divisors(line: int, found: Any, scope: Scope) -> Iterator[Obligation]:
-    """Divisors that are no numbers are positive where a value is first divided by them."""
+    """Divisors that are not numbers are positive where a value is first divided by them."""
     for atom in floors_in(_polys(tuple(found))):
         below = FLOORS[atom][1]
         if constant(below) is None and atom not in scope.divisors:

@@ -20,7 +20,7 @@ WAITS = {"cp_async": "cp_async", "wgmma": "wgmma", "tma_store": "tma_store", "tm
 
 
 def rules(kernel: Kernel, text: Text) -> Iterator[Obligation]:
-    """The obligations of a kernel that are no bounds, each with whether its rule shows it."""
+    """The obligations of a kernel that are not bounds, each with whether its rule shows it."""
     body = list(statements(kernel.body))
     shared = sum(-(-bytes_of(s) // 128) * 128 for s in body if s.kind == "shared")
     shared += sum(8 * s.get("ring", 1) for s in body if s.kind == "mbarrier")

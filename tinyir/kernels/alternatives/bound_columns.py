@@ -13,7 +13,7 @@ after:  region s.rows     for i0: B, j0: ceil(S/128)
 A condition that holds at a row and a column holds of the block's least or greatest datum and the column: a < b of a row
 a needs low < b, a row b needs a < high, and a = b needs low <= b <= high. So a column outside of first..end is one that
 the mask leaves to no row of the block, whatever order the data are in, and the mask with these two ends is the mask
-itself. Integers only: of NaN there is no least.
+itself. Integers only: NaN has no order.
 
 The ends are those of a block of rows, of which each tile is a part: `attention.limits` makes limits of them.
 """
