@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import manifest, region
+from tinyir.ir import manifest, plan, region
 from tinyir.lower import plan as to_plan
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
@@ -51,3 +51,13 @@ def test_what_divides_a_row_has_one_reciprocal(divisor: str, dims: str, is_once:
     kernel = text[text.index("__global__") :]
     assert ("quotient_of(" in kernel) == is_once
     assert bool(re.search(r"\w+\[.*\] / |\w+ / [SD]\[", kernel)) != is_once
+
+
+def test_what_is_beside_whole_vectors_is_divided_alike() -> None:
+    tensors, body = TENSORS.replace("64, 256]", "64, N]"), ROW.replace("i1: 256", "i1: N")
+    body = body.replace("{0}", "%m").replace("{1}", "[0]")
+    module = region.parse(region_text(tensors, body))
+    given = (c.plan for c in to_plan.candidates(module, module.program.regions[0]) if c.plan.vectorize)
+    chosen = next(p for p in given if p.algo.startswith("row"))
+    text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
+    assert text.count("quotient_of(X") == 2 and not re.search(r"/ m\b", text)

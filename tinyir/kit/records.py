@@ -193,10 +193,14 @@ def _init_later(cls: Any, every: tuple[Field, ...], frozen: bool) -> None:
                 raise TypeError(f"{cls.__name__}.{f.name} has no default and follows a field that has one")
             is_late = is_late or f.has_default
 
+    written: Any = None
+
     def __init__(self: Any, *values: Any, **named: Any) -> None:
-        if cls.__init__ is __init__:
-            cls.__init__ = _init_of(cls, every, frozen)
-        cls.__init__(self, *values, **named)
+        nonlocal written
+        written = written or _init_of(cls, every, frozen)
+        if cls.__init__ is __init__:  # it may be wrapped
+            cls.__init__ = written
+        written(self, *values, **named)
 
     cls.__init__ = __init__
 
