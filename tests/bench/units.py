@@ -76,9 +76,12 @@ def children() -> float:
 def in_a_shell(line: str, tables: Path) -> float:
     """Seconds of the processor that a line takes, its cache empty but for the grammar tables."""
     with tempfile.TemporaryDirectory() as cache:
-        (Path(cache) / "tinyir").mkdir()
-        for table in tables.glob("reader-*"):
-            shutil.copy(table, Path(cache) / "tinyir" / table.name)
+        kept = sorted(tables.rglob("reader-*"))
+        assert kept, "no grammar tables in the cache"
+        for table in kept:
+            place = Path(cache) / "tinyir" / table.relative_to(tables)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(table, place)
         environment = {**os.environ, "PATH": f"{ROOT / 'bin'}:{os.environ['PATH']}", "XDG_CACHE_HOME": cache}
         before = children()
         subprocess.run(["sh", "-c", line], env=environment, stdout=subprocess.DEVNULL, check=True)
