@@ -134,6 +134,30 @@ def test_work_counts_what_the_region_computes() -> None:
     assert str(flops_of(softmax)) == "5*C*R"
 
 
+@pytest.mark.parametrize(("table", "words", "read"), [
+    ("table : fp32[50000, 64]; ids : i64[100]", 100, 100 * 64 * 4),
+    ("table : fp32[50, 64]; ids : i64[100]", 100, 50 * 64 * 4),
+    ("table : fp32[50000, 64]; ids : i64[N]", "N", 50000 * 64 * 4),
+])  # fmt: skip
+def test_of_a_table_the_rows_that_are_picked_cross_memory(table: str, words: int | str, read: int) -> None:
+    """At most: a row that is picked twice is counted twice, and a table in no case more than whole."""
+    picked = "gather (k0: %s = ids[i0]) { table[k0, i1] }"
+    rows = table.split("[")[1].split(",")[0]
+    body = f"""
+      for i0: {words}, i1: 64
+      yield y[i0, i1] = {picked % rows}
+    """
+    (one,) = program(table, f"y : fp32[{words}, 64]", body).program.regions
+    sizes = {"N": 100}
+    assert bytes_of(one).evaluate(sizes) == read + 100 * 8 + 100 * 64 * 4
+
+
+def test_of_a_slice_the_rows_that_are_read_cross_memory() -> None:
+    body = "for i0: 10, i1: 64\n yield y[i0, i1] = add(x[i0 + 5, i1], x[i0 + 90, i1])"
+    (one,) = program("x : fp32[1000, 64]", "y : fp32[10, 64]", body).program.regions
+    assert bytes_of(one).constant == (20 + 10) * 64 * 4
+
+
 def test_a_fold_over_the_whole_row_counts_once_a_row() -> None:
     matvec = program("x : fp32[R, C]; v : fp32[C]", "y : fp32[R]", MATVEC).program.regions[0]
     assert (str(flops_of(matvec)), str(bytes_of(matvec))) == ("2*C*R", "4*C + 4*C*R + 4*R")

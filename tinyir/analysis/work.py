@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..ir.body import Axis, Binary, Body, Reduce, Ref, Ternary, Unary, operands_of, walk
+from ..ir.body import Axis, Binary, Body, Gather, Index, Read, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
 from ..ir.region import Region, Tensor
 from ..ir.rules import product
@@ -50,12 +50,14 @@ def ops_each(body: Body) -> int:
 
 
 def bytes_of(region: Region) -> Expr:
-    """Bytes that cross memory when every input is read once and every output written once, of a state the rows that are
-    written; buffers that stay on the chip are free."""
+    """Bytes that cross memory when what is read of every input is read once and every output is written once, of a
+    state the rows that are written; buffers that stay on the chip are free."""
     total = ZERO
+    points = _points_read(region)
     for tensor in region.inputs:
         if tensor.attr("materialize") != "deferred":
-            total = total + product(tensor.type.shape) * tensor.type.dtype.bytes
+            whole = product(tensor.type.shape)
+            total = total + _lesser(whole, points.get(tensor.name, whole)) * tensor.type.dtype.bytes
     for tensor in region.outputs:
         if tensor.attr("materialize") != "deferred":
             total = total + _written(region, tensor) * tensor.type.dtype.bytes
@@ -69,6 +71,50 @@ def _written(region: Region, tensor: Tensor) -> Expr:
     size = {a.name: a.size for a in region.iters}
     written = ({n for e in y.index for n in e.names()} for y in region.yields if y.output == tensor.name)
     return sum((_extent(names, size) for names in written), start=ZERO)
+
+
+def _points_read(region: Region) -> dict[str, Expr]:
+    """For each input at how many points it is read, each place of the text counted for itself: of a table with a row
+    for each word, the rows that are picked. An upper bound of the elements that are read, as their number is."""
+    size = {a.name: a.size for a in region.iters}
+    seen: set[tuple[str, tuple[Expr, ...]]] = set()
+    points: dict[str, Expr] = {}
+
+    def visit(body: Body, along: dict[str, set[str]], extents: dict[str, Expr]) -> None:
+        if isinstance(body, Reduce):
+            extents = extents | {a.name: a.size for a in body.axes if a.size is not None}
+            along = along | {a.name: {a.name} for a in body.axes}
+        if isinstance(body, Gather):
+            visit(body.at, along, extents)
+            picked = {axis for read in walk(body.at) for axis in _axes_read(read, along)}
+            visit(body.body, along | {body.axis.name: picked}, extents)
+            return
+        if isinstance(body, Read) and (body.tensor, body.index) not in seen:
+            seen.add((body.tensor, body.index))
+            points[body.tensor] = points.get(body.tensor, ZERO) + _extent(_axes_read(body, along), extents)
+        for inner in operands_of(body):
+            visit(inner, along, extents)
+
+    # A value that is named elsewhere may be taken at other points than its own: all axes are its own then.
+    for item in (*region.lets, *region.yields):
+        visit(item.expr, {name: {name} for name in size}, size)
+    return points
+
+
+def _axes_read(body: Body, along: Mapping[str, set[str]]) -> set[str]:
+    """The axes whose extents say at how many points an expression is taken, an axis that a gather picks being as many
+    as those of what picks it."""
+    if isinstance(body, (Read, Ref)) and body.index is not None:
+        return {axis for e in body.index for name in e.names() for axis in along.get(name, ())}
+    if isinstance(body, Index):
+        return {axis for name in body.expr.names() for axis in along.get(name, ())}
+    return {axis for axes in along.values() for axis in axes} if isinstance(body, Ref) else set()
+
+
+def _lesser(whole: Expr, read: Expr) -> Expr:
+    """The smaller of two where both are numbers; else all of it, since a text cannot say which it will be."""
+    a, b = whole.constant, read.constant
+    return read if a is not None and b is not None and b < a else whole
 
 
 def _free(body: Body, known: dict[str, set[str]]) -> set[str]:

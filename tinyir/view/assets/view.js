@@ -14,7 +14,7 @@ const say = (parts, ...values) => {
   const english = parts.reduce((text, part, n) => `${text}{${n - 1}}${part}`);
   return (words[english] ?? english).replace(/\{(\d+)\}/g, (_, n) => values[n]);
 };
-const bound = (by) => by === "memory" ? say`memory` : by === "compute" ? say`compute` : by;
+const bound = (by) => ({memory: say`memory`, compute: say`compute`, latency: say`latency`})[by] ?? by;
 
 async function unpacked() {
   const raw = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
