@@ -12,7 +12,7 @@ import pytest
 from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
 from tinyir.runtime import compile as compiling
-from tinyir.runtime.compile import Compiler, CompilerFault, cores, cubins_of, find_nvrtc, usage_of
+from tinyir.runtime.compile import Compiler, CompilerFault, Cubin, cores, cubins_of, find_nvrtc, nvrtc_options, usage_of
 from tinyir.runtime.parts import parts_of
 
 from .families import FAMILIES, family
@@ -139,6 +139,24 @@ def test_every_emitted_text_is_parted(name: str) -> None:
     parts = parts_of(text, entries)
     assert [part.entries for part in parts] == [(entry,) for entry in entries]
     assert all(part.text.count("__global__") == 1 for part in parts)
+
+
+@pytest.mark.parametrize(
+    "version, options", [((12, 0), ()), ((12, 8), ()), ((12, 9), ("--no-cache",)), ((13, 0), ("--no-cache",))]
+)
+def test_a_cache_of_nvrtc_is_not_asked(version: tuple[int, int], options: tuple[str, ...]) -> None:
+    """It does not say what a kernel takes of the machine."""
+    assert nvrtc_options(version) == options
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="no NVRTC")
+def test_a_kernel_compiled_again_says_again_what_it_takes() -> None:
+    compiler = find_nvrtc()
+    assert compiler is not None
+    text = parts_of(SAMPLE, ("up",))[0].text
+    logs = [compiler.compile_text(text, "sm_90a")[1] for _ in range(2)]
+    first, second = (usage_of(Cubin(b"", "sm_90a", compiler.name, log)) for log in logs)
+    assert first == second and first.keys() == {"up"}
 
 
 @pytest.mark.skipif(find_nvrtc() is None, reason="no NVRTC")

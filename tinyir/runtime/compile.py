@@ -192,8 +192,14 @@ def find_nvrtc() -> Compiler | None:
         major, minor = ctypes.c_int(), ctypes.c_int()
         library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         name = f"nvrtc {major.value}.{minor.value}"
-        return Compiler(name, functools.partial(_by_nvrtc, library), major.value)
+        return Compiler(name, functools.partial(_by_nvrtc, library, (major.value, minor.value)), major.value)
     return None
+
+
+def nvrtc_options(version: tuple[int, int]) -> tuple[str, ...]:
+    """What is asked of an NVRTC of this (major, minor) alone. From 12.9 on it has a cache of its own, and of a kernel
+    that it finds there it does not say what it takes of the machine; we keep cubins ourselves, with what was said."""
+    return ("--no-cache",) if version >= (12, 9) else ()
 
 
 def _nvrtc_paths() -> list[str]:
@@ -227,9 +233,9 @@ def _by_nvcc(path: str, text: str, arch: str) -> tuple[bytes, str]:
         return out.read_bytes(), done.stdout + done.stderr
 
 
-def _by_nvrtc(library: ctypes.CDLL, text: str, arch: str) -> tuple[bytes, str]:
+def _by_nvrtc(library: ctypes.CDLL, version: tuple[int, int], text: str, arch: str) -> tuple[bytes, str]:
     program = ctypes.c_void_p()
-    options = [f"--gpu-architecture={arch}", *OPTIONS, "--ptxas-options=-v"]
+    options = [f"--gpu-architecture={arch}", *OPTIONS, "--ptxas-options=-v", *nvrtc_options(version)]
     array = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
     _must(library.nvrtcCreateProgram(ctypes.byref(program), text.encode("utf-8"), b"kernel.cu", 0, None, None))
     try:
