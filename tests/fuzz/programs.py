@@ -28,7 +28,6 @@ from .operands import ATTRIBUTES, OPERANDS, drawn_attr
 SIZES = {"M": 3, "N": 4}
 MOST = 600  # elements of a value, so that a simulation takes milliseconds
 MOST_RANK = 6
-FLOATS = [d for d in DTYPES.values() if d.is_float]
 # fp32 is what most models are made of
 LIKELY = [*DTYPES.values(), *(DTYPES[name] for name in ("fp32", "fp32", "fp32", "fp32", "fp16", "fp16", "i64", "bool"))]
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, 65504.0, 3e38)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +34,9 @@ class Import:
 class Source:
     """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a
     definition or a store; the functions that it calls by a bare name; the attributes that it reads or names in
-    `getattr`; the words that it compares something with; the public definitions without a docstring; and whether it has
-    none itself."""
+    `getattr`; the words that it compares something with; the strings that could be names; what it defines at its top
+    and does not use itself; the public members of its classes without a base; the public definitions without a
+    docstring; and whether it has none itself."""
 
     imports: tuple[Import, ...]
     defined: tuple[str, ...]
@@ -42,6 +44,9 @@ class Source:
     called: frozenset[str]
     attributes: frozenset[str]
     compared: frozenset[str]
+    strings: frozenset[str]
+    idle: tuple[str, ...]
+    members: tuple[str, ...]
     undocumented: tuple[str, ...]
     is_undocumented: bool
 
@@ -58,6 +63,7 @@ def source_of(file: Path) -> Source:
     called: set[str] = set()
     attributes: set[str] = set()
     compared: set[str] = set()
+    strings: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports += [Import(node.lineno, alias.name, "", id(node) in at_top) for alias in node.names]
@@ -73,6 +79,8 @@ def source_of(file: Path) -> Source:
             bound.add(node.id)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.add(node.func.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            strings.add(node.value)
         if isinstance(node, ast.Attribute):
             attributes.add(node.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES_AN_ATTRIBUTE:
@@ -92,6 +100,9 @@ def source_of(file: Path) -> Source:
         frozenset(called),
         frozenset(attributes),
         frozenset(compared),
+        frozenset(strings) - _listed(tree),
+        _idle(tree),
+        _members(tree),
         missing,
         is_undocumented,
     )
@@ -102,6 +113,50 @@ def _words_of(*nodes: ast.AST) -> set[str]:
     return {
         n.value for node in nodes for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     }
+
+
+def _listed(tree: ast.Module) -> set[str]:
+    """The names in `__all__`."""
+    lists = [n for n in tree.body if isinstance(n, ast.Assign) and "__all__" in _names_in(n.targets, ast.Store)]
+    return _words_of(*lists)
+
+
+def _names_in(nodes: Iterable[ast.AST], how: type[ast.expr_context]) -> set[str]:
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, how)}
+
+
+def _idle(tree: ast.Module) -> tuple[str, ...]:
+    """Functions, classes and constants at the top that no other statement of the module uses. A decorator may keep what
+    it decorates, but for those of records, caches and the like, which give it back."""
+    own: dict[int, set[str]] = {}
+    for number, node in enumerate(tree.body):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            own[number] = _names_in(node.targets if isinstance(node, ast.Assign) else [node.target], ast.Store)
+        elif isinstance(node, DEFINITIONS) and all(_gives_back(d) for d in node.decorator_list):
+            own[number] = {node.name}
+    used = [_names_in([node], ast.Load) for node in tree.body]
+    elsewhere = {n: set().union(*(u for other, u in enumerate(used) if other != n)) for n in own}
+    return tuple(name for n, names in own.items() for name in sorted(names - elsewhere[n]) if name[:2] != "__")
+
+
+def _gives_back(decorator: ast.expr) -> bool:
+    return not {"dataclass", "cache", "lru_cache", "contextmanager"}.isdisjoint(
+        n.id if isinstance(n, ast.Name) else n.attr
+        for n in ast.walk(decorator)
+        if isinstance(n, (ast.Name, ast.Attribute))
+    )
+
+
+def _members(tree: ast.Module) -> tuple[str, ...]:
+    """Public fields, properties and methods of classes whose names no base can ask for."""
+    return tuple(
+        name
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.bases
+        for item in node.body
+        for name in ([item.name] if isinstance(item, DEFINITIONS) else _names_in([item], ast.Store))
+        if not name.startswith("_")
+    )
 
 
 def _public(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:

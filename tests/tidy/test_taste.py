@@ -46,6 +46,27 @@ def test_no_input_is_ever_executed(file: Path) -> None:
     assert "shell=True" not in file.read_text(encoding="utf-8")
 
 
+def test_what_is_defined_is_used() -> None:
+    """By name: an import, an attribute or a string somewhere. pytest finds tests, what they are given, and what makes
+    it; the class of a made-up library in a test has members that it is asked for by name of the library."""
+    files = [file for room in ("tinyir", "tests", "docs", "supply") for file in (ROOT / room).rglob("*.py")]
+    sources = {file: source_of(file) for file in files}
+    imported = {i.dotted for source in sources.values() for i in source.imports}
+    named = frozenset().union(*(source.attributes | source.strings for source in sources.values()))
+    found = []
+    for file, source in sources.items():
+        at = file.relative_to(ROOT).with_suffix("")
+        module = ".".join(at.parts).removesuffix(".__init__")
+        is_ours = at.parts[0] == "tinyir"
+        found += [
+            f"{at}: {name}"
+            for name in (*source.idle, *(source.members if is_ours else ()))
+            if name not in named and f"{module}.{name}" not in imported
+            if is_ours or not name.startswith(("test_", "pytest"))
+        ]
+    assert found == []
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_language_speaks_the_verbs(stage: str) -> None:
     language = language_of(stage)

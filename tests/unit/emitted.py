@@ -23,13 +23,6 @@ from tinyir.target.arch import ARCHS
 from .checked import check_gpu
 
 
-def alone(module: gpu.Module, name: str) -> str:
-    """The CUDA text of one kernel of several that are alternatives, with the parts that serve it."""
-    kernels = tuple(k for k in module.launches if name in (k.name, k.serves))
-    assert kernels
-    return manifest.show(to_cu.lower(replace(module, launches=kernels)))
-
-
 def region_text(tensors: str, body: str) -> str:
     """A region text of one region `r`. `tensors` are its `in` and `out` lines, `body` its `for` and what follows, a
     line each."""

@@ -11,7 +11,7 @@ from tinyir.ir.rules import infer
 from tinyir.ir.tiny import Module, Result, Value
 from tinyir.ir.types import DTYPES, DType, TensorType
 
-FP32, FP16 = DTYPES["fp32"], DTYPES["fp16"]
+FP32 = DTYPES["fp32"]
 Shape = list[Any]
 
 

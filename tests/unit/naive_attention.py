@@ -16,7 +16,7 @@ from tinyir.ir.expr import ZERO, Bound, Expr
 from tinyir.ir.model import Model, Tensor
 from tinyir.ir.types import DTYPES, TensorType
 
-FP32, BOOL, I64 = DTYPES["fp32"], DTYPES["bool"], DTYPES["i64"]
+FP32 = DTYPES["fp32"]
 INF = math.inf
 
 

@@ -14,7 +14,6 @@ from tinyir.sim.launch import SimDevice
 from tinyir.target.intrinsics import intrinsics_of, show_intrinsics
 
 DTYPES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "uint16": "fp16"}
-MOST_SHARED = 227 * 1024
 NAN = np.uint32(0x7FFFFFFF)  # the one that a GPU's units give, as bits of fp32
 
 

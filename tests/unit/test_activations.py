@@ -16,7 +16,6 @@ from tinyir.sim.host import COMPILERS
 from .emitted import simulated
 from .test_packed_weights import lowered
 
-ERF = np.frompyfunc(math.erf, 1, 1)
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 EVERY = EVERY[np.isfinite(EVERY)]
 

@@ -166,7 +166,6 @@ def scattered_rows(op: str) -> Callable[..., np.ndarray]:
 
 
 I64 = ("fp32", "i64", "fp32")
-ONE = (1,)
 TABLE = [
     # folds: over nothing they give the neutral element
     *(

@@ -84,14 +84,6 @@ def test_reduce_names_its_axes_in_the_order_they_had() -> None:
     assert text == ["%y [i0: A, i1: C | k0: B, k1: D]", "reads x[i0, k0, i1, k1]"]
 
 
-def test_reduce_axes_by_the_identity_they_had() -> None:
-    module = tiny.parse(
-        "tinyir 1.0 tiny\n\nmodel m\n  in x : fp32[A, B, C]\n  out y : fp32[A]\n\n  %y = REDUCE(x) {op=SUM, "
-        "axes=[1, 2], dtype=fp32} : fp32[A]\n\noutputs: %y\n"
-    )
-    assert lower(module).entries[0].reduce_axes == (("x", "i1"), ("x", "i2"))
-
-
 @pytest.mark.parametrize(
     "shape, result, read",
     [

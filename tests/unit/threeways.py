@@ -16,7 +16,6 @@ from tinyir.front.shorttypes import short
 from tinyir.ir.types import DTYPES
 
 LONG = {np.dtype(getattr(ml_dtypes, d.numpy, d.numpy)): d for d in DTYPES.values()}
-FLOATS = [n for n, d in LONG.items() if d.is_float]
 NUMBERS = [n for n, d in LONG.items() if d.kind != "b"]
 CORE = [np.dtype(n) for n in ("float32", "float64", "int32", "int64", "float16")]
 Array = np.ndarray

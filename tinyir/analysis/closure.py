@@ -45,9 +45,4 @@ def openings(module: index.Module) -> Iterator[Opening]:
                     yield Opening(value.name, source, "length")
 
 
-def is_closed(module: index.Module) -> bool:
-    """Whether every composed map of the book is affine down to what is computed or input."""
-    return next(openings(module), None) is None
-
-
-__all__ = ["Opening", "is_closed", "openings"]
+__all__ = ["Opening", "openings"]

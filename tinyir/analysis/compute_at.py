@@ -233,13 +233,6 @@ def edges_of(module: poly.Module) -> Iterator[ComputeAt]:
             yield replace(_verdict(*_key(module, edge, entries)), source=edge.source, reader=edge.target)
 
 
-def halo_bytes(module: poly.Module, edge: poly.Edge, tile: Mapping[str, int], sizes: Mapping[str, int]) -> int:
-    """The bytes of an edge's value that tiles of the reader compute, or load, more than once; `tile` as in
-    `Need.again`."""
-    dtype = module.index.tiny.type_of()[edge.source].dtype
-    return Need.of_edge(module, edge).again(tile, sizes) * dtype.bytes
-
-
 Ranges = tuple[tuple[str, int, int], ...]
 
 
@@ -265,4 +258,4 @@ def _verdict(relation: str, params: Ranges, rank: int, axes: tuple[str, ...]) ->
     return compute_at(_need(relation, params, rank, axes), "", "")
 
 
-__all__ = ["ComputeAt", "Need", "Witness", "compute_at", "edges_of", "halo_bytes"]
+__all__ = ["ComputeAt", "Need", "Witness", "compute_at", "edges_of"]

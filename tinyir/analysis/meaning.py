@@ -18,8 +18,6 @@ from ..ir.tiny import Value
 from ..ir.types import TensorType, round_to
 from ..kit.records import dataclass
 
-Point = list[Expr]
-
 
 @dataclass(frozen=True, slots=True)
 class Meaning:

@@ -130,13 +130,6 @@ class Entry:
         return tuple(a for a in self.axes if a.kind not in ("reduce", "indirect"))
 
     @property
-    def reduce_axes(self) -> tuple[tuple[str, str], ...]:
-        """The reduced axes by the identity they had before, (value, axis), found through the map of the step."""
-        read = self.reads[0].read if self.reads else None
-        reduced = {a.name for a in self.axes if a.kind == "reduce"}
-        return tuple((read.source, f"i{at}") for at, e in enumerate(read.index) if e.name in reduced) if read else ()
-
-    @property
     def is_scop(self) -> bool:
         """False when its maps are not affine."""
         return "non_scop" not in self.flags

@@ -159,12 +159,12 @@ def is_axis(index: Expr, size: Expr, scopes: Iterable[Scope]) -> bool:
 def _writes(region: Any, output: Any, ranges: tuple, axes_of: dict[str, tuple[str, ...]], is_kept: bool) -> Obligation:
     yields = [y for y in region.yields if y.output == output.name]
     size_of = {a.name: a.size for a in region.iters}
-    fault = _write_fault(region, output, yields, size_of, ranges, axes_of, is_kept)
+    fault = _write_fault(output, yields, size_of, ranges, axes_of, is_kept)
     return Obligation("E1404", region.name, output, not fault, yields[0].span if yields else output.span, fault=fault)
 
 
 def _write_fault(
-    region: Any, output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict, is_kept: bool
+    output: Any, yields: list, size_of: dict[str, Expr], ranges: tuple, axes_of: dict, is_kept: bool
 ) -> str:
     """Why the yields do not write every element once; empty when they are shown to. What is `kept` where no yield
     writes it need not be written."""

@@ -11,7 +11,7 @@ values; the axis is outermost among those that both factors have.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from ..ir.alike import form_of
 from ..ir.body import Axis, Read, Reduce, walk
@@ -65,11 +65,6 @@ def _may_overwrite(one: Region, other: Region) -> bool:
     return any(t.name in states or t.attr("alias") is not None for t in other.inputs) if states else False
 
 
-def likeness_of(region: Region) -> Hashable:
-    """What regions have in common that are the same but for the names of their tensors and values."""
-    return form_of(region).shape
-
-
 def names_of(region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of its tensors and of its values, in an order that is the same for all regions of a likeness."""
     return form_of(region).names
@@ -112,4 +107,4 @@ def _share_an_operand(left: Region, right: Region) -> bool:
     return len(operands) == 2 and bool(operands[0] & operands[1])
 
 
-__all__ = ["Siblings", "are_neighbours", "likeness_of", "names_of", "siblings_in", "siblings_of"]
+__all__ = ["Siblings", "are_neighbours", "names_of", "siblings_in", "siblings_of"]

@@ -27,7 +27,7 @@ from .quote import visible
 from .text import MAX_TEXT, decode
 from .work import keep_spans, span, table, trace
 
-OK, REFUSED, USAGE, OUR_FAULT = 0, 1, 2, 70
+OK, REFUSED, OUR_FAULT = 0, 1, 70  # 2 is argparse's: the command line is at fault
 # bytes of an input that is not a text: the most that a protocol buffer, and so an ONNX file, can have
 MAX_BINARY = 1 << 31
 Notes = list[Diag]

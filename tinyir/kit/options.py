@@ -21,12 +21,6 @@ EXIT_CODES = (
     ("2", "the command line is at fault"),
     ("70", "a fault of ours; the input and the trace are kept in a file"),
 )
-_TITLES = (
-    "positional arguments",
-    "options",
-    "show this help message and exit",
-    "show program's version number and exit",
-)
 
 
 def locale() -> str:

@@ -81,18 +81,18 @@ def _lines_of(d: Diag, text: str, file: str, lang: str) -> Iterator[list[Piece]]
     yield [(f"{words[d.code[0]]}[{d.code}]", style), (f" {d.kind}{where}: ", "bold"), (d.why(lang), "bold")]
     if d.span and text:
         yield [("  --> ", "blue"), (f"{file}:{d.span}", "")]
-        yield from _excerpt(text, d.span, "", style)
+        yield from _excerpt(text, d.span, style)
     for label in d.labels:
         yield [(f"  {words['note']}: ", "blue"), (f"{visible(told(label.note, lang))} ({file}:{label.span})", "")]
         if text:
-            yield from _excerpt(text, label.span, "", "blue", context=0)
+            yield from _excerpt(text, label.span, "blue", context=0)
     if d.suggestion(lang):
         yield [(f"  {words['help']}: ", "green"), (d.suggestion(lang), "")]
     if d.is_error and (d.span or d.suggestion(lang)):
         yield [(f"  {words['see']}: ", "dim"), (f"tiny-explain {d.code}", "dim")]
 
 
-def _excerpt(text: str, span: Span, note: str, style: str, context: int = 1) -> Iterator[list[Piece]]:
+def _excerpt(text: str, span: Span, style: str, context: int = 1) -> Iterator[list[Piece]]:
     lines = text.split("\n")
     first, last = max(1, span.line - context), min(len(lines), span.line)
     for number in range(first, last + 1):
@@ -102,7 +102,7 @@ def _excerpt(text: str, span: Span, note: str, style: str, context: int = 1) -> 
             width = min(max(1, span.end - span.start), max(1, len(line) - (span.column - 1 - shift)))
             yield [
                 ("      | ", "blue"),
-                (" " * (span.column - 1 - shift) + "^" * width + (f" {note}" if note else ""), style),
+                (" " * (span.column - 1 - shift) + "^" * width, style),
             ]
 
 

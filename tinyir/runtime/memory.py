@@ -51,11 +51,6 @@ class Memory:
     busiest: str
     placed: tuple[Placed, ...]
 
-    @property
-    def overhead(self) -> float:
-        """The arena in units of what lives at once; 1 where nothing does."""
-        return self.arena / self.live if self.live else 1.0
-
 
 def memory_of(module: manifest.Module, sizes: Mapping[str, int]) -> Memory:
     """The memory that a program takes on a GPU that all of its kernels run on. Raises Refused (E1719) for sizes that

@@ -22,8 +22,6 @@ from .profile import LaunchTime, profile
 from .program import Program
 from .timeline import Moment, timeline
 
-DEVICES = ("auto", "cuda", "cpu", "sim")
-
 
 @dataclass(frozen=True, slots=True)
 class Report:

@@ -28,7 +28,6 @@ from .program import Program, chosen_of, shared_of
 from .sets import order_of
 from .states import States, kept_states
 
-DEVICES = ("auto", "cuda", "cpu", "sim")
 MOST_PROGRAMS = 8  # sets of sizes that are kept
 MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 

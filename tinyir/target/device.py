@@ -35,7 +35,6 @@ class Device:
     dram_gbs: float
     dram_reached: float
     l2_gbs: float
-    smem_bytes_per_clock: int
     dram_latency_ns: float
     l2_latency_ns: float
     start_us: float

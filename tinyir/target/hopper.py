@@ -24,7 +24,6 @@ HELD_COLUMNS = (
     8  # columns of which a thread has four elements one behind another: the least step of a product's columns
 )
 ATOM_BYTES = 16  # what a swizzle exchanges: a descriptor counts in these
-SPAN_CODES = {128: 1, 64: 2, 32: 3, 16: 0}  # of a descriptor, by the bytes of a row of the tile; 16: no swizzle
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
 HELD = ("fp16", "bf16", "fp32")  # of an output to which a warpgroup stores its accumulator

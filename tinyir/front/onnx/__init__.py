@@ -19,8 +19,6 @@ from .constants import Weights
 from .model import Words, load, program_of
 from .states import Wanted
 
-MAGIC = b"\x08"  # the first field of a ModelProto is its ir_version
-
 
 def to_json(
     raw: bytes,
@@ -49,4 +47,4 @@ def to_json(
     )
 
 
-__all__ = ["MAGIC", "to_json"]
+__all__ = ["to_json"]

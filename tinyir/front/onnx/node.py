@@ -17,8 +17,6 @@ from ..program.program import Program
 from ..program.terms import Term
 from .elements import element_of
 
-MISSING = object()
-
 
 class Node(Ops):
     """One node. `inputs` are terms, tuples of terms (sequences), or None where an optional one is absent."""

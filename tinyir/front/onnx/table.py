@@ -16,7 +16,6 @@ ONNX_OPS: dict[tuple[str, str], Translation] = {}
 FOLDS: dict[
     str, Translation
 ] = {}  # the same, for nodes of which every input is known; they return a value, or None to decline
-PREVIEW = "ai.onnx.preview"
 
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[Translation], Translation]:

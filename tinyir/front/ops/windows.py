@@ -105,7 +105,7 @@ def _spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
     return (1, x.shape[1:-1], x.rank - 1) if layout == "NHWC" else (2, x.shape[2:], 1)
 
 
-def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int, groups: int) -> None:
+def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int) -> None:
     if x.shape[axis] != size:
         from ...kit.diag import Diag, Label, Refused
 
@@ -151,7 +151,7 @@ def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         raise refuse("E1012", op="Conv", tensor=w.tensor, given=w.type, wanted=x.rank)
     kernel, groups = w.shape[2:], attrs.groups
     stride, dilation = (per_axis(attrs[a], len(sizes), a) for a in ("stride", "dilation"))
-    _check_channels(x, axis, w.shape[1] * groups, w, 1, groups)
+    _check_channels(x, axis, w.shape[1] * groups, w, 1)
     padded = _padded(b, x, pads_of(attrs, sizes, kernel, stride, dilation), lead)
     return _finish(
         b,
@@ -199,7 +199,7 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     rank, groups, kernel = len(sizes), attrs.groups, w.shape[2:]
     stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
     more = per_axis(attrs.output_padding, rank, "output_padding") if attrs.output_padding is not None else (0,) * rank
-    _check_channels(x, axis, w.shape[0], w, 0, 1)
+    _check_channels(x, axis, w.shape[0], w, 0)
     reach = [(k - 1) * d for k, d in zip(kernel, dilation)]
     pads = _transposed_pads(attrs, sizes, kernel, stride, dilation, more)
     first = 1 if lead == 1 else 2

@@ -140,7 +140,7 @@ class _Matcher:
         item = self._handed()
         exponent, path, weighed = self._weights(item.expr)
         total, summed = self._total(weighed)
-        self._check_choices(item, weighed, total)
+        self._check_choices(weighed, total)
         query, key = self._factors()
         rows, second = rows_read(self.first, self.second, item)
         output, value, meets = second_of(self.first, second, item, self.column)
@@ -305,7 +305,7 @@ class _Matcher:
             raise No(Phrase("a sum of weights that a number of their row has changed"))
         return found[0], summed
 
-    def _check_choices(self, item: Yield, weighed: int, total: str) -> None:
+    def _check_choices(self, weighed: int, total: str) -> None:
         """What data choose must be part of an element, which is computed once."""
         numbers = self.numbers
         values = [y.expr for y in self.first.yields] + ([self.fold_of[total].body] if total else [])

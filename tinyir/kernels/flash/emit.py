@@ -33,7 +33,6 @@ from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
-BOX_ROWS = 256  # at most
 MOST_TILES = 2**31 - 2**16  # so that a tile's number stays an int when CTAs go on
 
 

@@ -43,7 +43,7 @@ class Words:
         known, facts = dict(self.integers.ranges), self.facts
         loops = self._word_loops(s, rows, columns)
         r, n = s.names
-        for name, value in self._corner_of_word(s, rows):
+        for name, value in self._corner_of_word(s):
             self._let(nodes.Let(name, value))
         self.integers.ranges |= {r: Interval(0, rows - 1), n: Interval(0, columns - 2)}
         self.facts = facts.with_range(r, ZERO, Expr.of(rows)).with_range(n, ZERO, Expr.of(columns))
@@ -94,7 +94,7 @@ class Words:
         self.fragment = Expr.of("block") if blocks > 1 else ZERO
         return len(counts)
 
-    def _corner_of_word(self: Any, s: nodes.Each, rows: int) -> tuple[tuple[str, Expr], ...]:
+    def _corner_of_word(self: Any, s: nodes.Each) -> tuple[tuple[str, Expr], ...]:
         """The row of a word, and the first of its two columns."""
         word, lane = Expr.of("word"), Expr.of("lane")
         r = lane // 4 + 8 * (word - 2 * (word // 2))

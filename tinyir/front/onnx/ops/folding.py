@@ -19,7 +19,6 @@ from ..node import Node
 from ..table import fold
 
 Array = np.ndarray
-FAR = 1 << 62
 
 
 def _like(node: Node, value: Any, position: int = 0) -> Term | None:

@@ -10,8 +10,6 @@ from ...program.terms import Term
 from ..call import Call
 from ..table import aten
 
-_KERNELS = ("flash", "efficient", "cudnn", "flash_attention_for_cpu", "fused")
-
 
 @aten("scaled_dot_product_attention.default", "_scaled_dot_product_attention_math.default")
 @aten(

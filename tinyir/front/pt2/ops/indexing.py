@@ -77,7 +77,7 @@ def index(call: Call) -> Any:
     """NumPy's indexing by tensors: they broadcast, and their axes take the place of those they index, or come first
     where these are apart."""
     x = call.tensor("self")
-    axes, indices, place = _indices(call, x, call.tensors("indices"))
+    axes, indices, place = _indices(call, call.tensors("indices"))
     if len(axes) == 1 and place == axes[0]:
         return call.op("Gather", x, indices[0], axis=axes[0])
     rest = [a for a in range(x.rank) if a not in axes]
@@ -91,7 +91,7 @@ def index(call: Call) -> Any:
 def index_put(call: Call) -> Any:
     """A copy with values put, or added, where tensors index it."""
     x, values = call.tensor("self"), call.cast(call.tensor("values"), call.dtype)
-    axes, indices, place = _indices(call, x, call.tensors("indices"))
+    axes, indices, place = _indices(call, call.tensors("indices"))
     rest = [a for a in range(x.rank) if a not in axes]
     order = [*axes, *rest]
     shape = [x.shape[a] for a in rest]
@@ -123,7 +123,7 @@ def index_add(call: Call) -> Any:
     return call.transpose(found, [perm.index(a) for a in range(x.rank)])
 
 
-def _indices(call: Call, x: Term, given: Sequence[Term | None]) -> tuple[list[int], list[Term], int]:
+def _indices(call: Call, given: Sequence[Term | None]) -> tuple[list[int], list[Term], int]:
     """The axes that tensors index, these tensors in one shape, and how many of the other axes come before theirs in the
     result."""
     axes = [a for a, t in enumerate(given) if t is not None]
