@@ -29,11 +29,10 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Let, Region
 from ...ir.runs import Run, map_run
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, divides, names_in, split
 from ..parts.side_by_side import SideBySide
@@ -61,8 +60,7 @@ def _check(plan: Plan, region: Region, folds: tuple[Let, ...]) -> None:
     run = map_run(region, 1, plan.widest) if folds and plan.vectorize else None
     is_run = not plan.vectorize or run is not None and run.is_whole
     if not folds or not is_run or len(plan.threads) != 2 or plan.tile != (plan.threads[0] * plan.widest,):
-        what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
+        raise tile_beyond(plan)
 
 
 AT_ONCE = 8  # elements of a fold that a thread asks for together

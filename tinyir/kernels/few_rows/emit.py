@@ -34,11 +34,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.scope import has_floor
 from ...ir.types import DTYPES
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
@@ -77,8 +76,7 @@ class _FewRows:
         region, kernel = problem.region, problem.kernel
         piece = plan.widest
         if piece not in pieces_of(region, kernel) or len(plan.threads) != 3 or not blocks_of(plan):
-            what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
-            raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
+            raise tile_beyond(plan)
         return _FewRows(
             plan,
             problem,

@@ -27,12 +27,12 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
+from ..parts.beyond import beyond
 from ..parts.boxes import View, unread, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
@@ -230,7 +230,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
             "a sum in {parts} parts by {by} of {tile} columns", parts=plan.parts, by=plan.split_k.by, tile=plan.tile[1]
         )
     if fault:
-        raise refuse("E1611", plan.name, plan.span_of("micro"), what=fault, region=plan.name)
+        raise beyond(plan, "micro", fault)
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
-from ...kit.diag import refuse
 from ..family import Problem
+from ..parts.beyond import beyond
 from ..parts.fresh import Fresh
 from .declare import is_expanded
 from .expanded import Expanded
@@ -18,7 +18,7 @@ def emit(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan. Raises Refused (E1611) for what the template has no place for."""
     halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
-        raise refuse("E1611", plan.name, plan.span_of("algo"), what=halo, region=plan.name)
+        raise beyond(plan, "algo", halo)
     template = Expanded if is_expanded(plan) else Ring
     return template(plan, problem, halo, Fresh(problem.model, problem.region)).kernel()
 

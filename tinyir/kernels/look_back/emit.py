@@ -36,12 +36,12 @@ from ...ir.region import Region, Tensor
 from ...ir.runs import Run, row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DTYPES, TensorType
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
 from ...target.words import LEVELS, WORDS_OF
 from ..family import Before, Problem
 from ..parts.arrays import shared
+from ..parts.beyond import apart, beyond, tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
 from ..parts.prefixes import Prefixes, limits_of, name_of
@@ -49,7 +49,6 @@ from ..parts.side_by_side import SideBySide
 from ..problem import Prefix
 from .declare import PLACE, before_of, part_of
 
-WARP = 32
 START_THREADS = 256
 
 
@@ -68,31 +67,13 @@ def look_back_kernel(plan: Plan, problem: Problem) -> Kernel:
     width = plan.width_of(kernel.row[0].name)
     turns = plan.tile[1] // (plan.threads[0] * width)
     if len(plan.threads) != 1 or turns < 1 or plan.tile != (1, plan.threads[0] * width * turns):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("tile"),
-            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
-            region=region.name,
-        )
+        raise tile_beyond(plan)
     run = row_run(region, kernel, width) if width > 1 else Run(kernel.row, 1)
     if run is None:
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("vectorize"),
-            what=Phrase("{width} neighbours that are not known to be contiguous", width=width),
-            region=region.name,
-        )
+        raise apart(plan, width)
     for scan in scans_of(region):
         if wide(scan.dtype).bytes not in WORDS_OF:
-            raise refuse(
-                "E1611",
-                plan.name,
-                plan.span_of("algo"),
-                what=Phrase("a scan of {dtype}", dtype=scan.dtype),
-                region=region.name,
-            )
+            raise beyond(plan, "algo", Phrase("a scan of {dtype}", dtype=scan.dtype))
     return _Writer(plan, region, kernel, run, turns).kernel_of_tiles()
 
 

@@ -29,12 +29,12 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
-from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Problem
 from ..parts.arrays import shared
+from ..parts.beyond import beyond
 from ..parts.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
@@ -108,10 +108,10 @@ def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
 def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     fault = misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True)
     if fault:
-        raise _refusal(plan, "load", fault)
+        raise beyond(plan, "load", fault)
     (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
     if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS[plan.math] * STEP) or bk > wide:
-        raise _refusal(
+        raise beyond(
             plan,
             "warp_tile",
             Phrase(
@@ -124,23 +124,17 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     for side, size in enumerate((bm, bn)):
         operand = _operand(plan, region, kernel, side)
         if not operand.is_along_sum and size % wide:
-            raise _refusal(
-                plan, "tile", Phrase("{size} in a row of an operand whose rows run across the sum", size=size)
-            )
+            raise beyond(plan, "tile", Phrase("{size} in a row of an operand whose rows run across the sum", size=size))
         if plan.load_of(operand.read.tensor).swizzle != operand.array.swizzle:
-            raise _refusal(
+            raise beyond(
                 plan,
                 "load",
                 Phrase("{tensor} without swizzle {swizzle}", tensor=operand.read.tensor, swizzle=operand.array.swizzle),
             )
     if any(plan.is_turned(item.tensor) for item in plan.layout):
-        raise _refusal(plan, "layout", Phrase("`layout` turned in algo multistage"))
+        raise beyond(plan, "layout", Phrase("`layout` turned in algo multistage"))
     if plan.stages < 2:
-        raise _refusal(plan, "stages", Phrase("one stage"))
-
-
-def _refusal(plan: Plan, word: str, what: str) -> Refused:
-    return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
+        raise beyond(plan, "stages", Phrase("one stage"))
 
 
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:

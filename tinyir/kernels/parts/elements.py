@@ -22,9 +22,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, map_run
 from ...ir.traits import extent_of
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ..family import Problem
+from .beyond import apart, beyond
 from .element_vectors import vector_statements
 from .point import Fresh, divides, names_in, numbered
 from .statements import Statements
@@ -37,17 +37,15 @@ def element_kernel(plan: Plan, problem: Problem) -> Kernel:
     run, fresh = _run_of(plan, region), Fresh(names_in(region))
     width = run.width if run else 1
     if threads * each != tile or each % width:
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("micro"),
-            what=Phrase(
+        raise beyond(
+            plan,
+            "micro",
+            Phrase(
                 "{each} elements for each of {threads} threads in a tile of {tile}",
                 each=each,
                 threads=threads,
                 tile=tile,
             ),
-            region=region.name,
         )
     turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
     number = tile // width * Expr.of("cta.x") + "thread.x" + (threads * turn if turns > 1 else 0)
@@ -84,13 +82,7 @@ def _run_of(plan: Plan, region: Region) -> Run | None:
     (item,) = plan.vectorize
     run = map_run(region, len(item.axes), item.width)
     if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("vectorize"),
-            what=Phrase("{width} neighbours that are not known to be contiguous", width=item.width),
-            region=region.name,
-        )
+        raise apart(plan, item.width)
     return run
 
 

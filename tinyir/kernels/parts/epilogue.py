@@ -30,13 +30,13 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
 from . import leave_in_columns as in_columns
 from .arrays import shared
+from .beyond import beyond
 from .boxes import Vector, View, store_view, vectors_of
 from .fresh import Fresh
 from .leaving import (
@@ -174,17 +174,11 @@ def _leaving(
 ) -> Leaving:
     view, by = store_view(region, kernel, item, "left" if plan.swap_ab else "right"), plan.store_of(item.output).by
     if isinstance(view, str):
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=view, region=plan.name)
+        raise beyond(plan, "store", view)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
     span = min(turned(plan, sides)[1] * dtype.bytes, SWIZZLE_BYTES)
     if not rows_fit(plan, dtype, by, sides, plan.tile[1]):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("store"),
-            what=Phrase("rows of {dtype} through shared memory by {by}", dtype=dtype, by=by),
-            region=plan.name,
-        )
+        raise beyond(plan, "store", Phrase("rows of {dtype} through shared memory by {by}", dtype=dtype, by=by))
     return Leaving(item, dtype, view, by, tile_of(item, fresh), f"store.{item.output}", span)
 
 
@@ -229,12 +223,10 @@ class Staged:
 def staged_vectors(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> tuple[Staged, ...]:
     """The vectors of a plan's epilogue. Along the side that the warpgroups share each holds its part, along the other
     each the whole."""
-    return tuple(
-        _staged(plan, kernel, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel))
-    )
+    return tuple(_staged(plan, fresh, vector, number) for number, vector in enumerate(vectors_of(region, kernel)))
 
 
-def _staged(plan: Plan, kernel: Contraction, fresh: Fresh, vector: Vector, number: int) -> Staged:
+def _staged(plan: Plan, fresh: Fresh, vector: Vector, number: int) -> Staged:
     array = vector_array(plan, vector)
     label = re.sub(r"\W", "_", vector.tensor) + (f".tile{number}" if number else ".tile")
     return Staged(

@@ -29,11 +29,11 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
+from .beyond import beyond
 from .columns import Columns
 from .fresh import Fresh
 from .leaving import columns_beside, turned
@@ -77,7 +77,7 @@ def _ended(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, one: P
     beside = columns_beside(region, over_columns)
     if beside is None:
         what = Phrase("outputs along columns whose neighbours are not contiguous in memory")
-        raise refuse("E1611", plan.name, plan.span_of("store"), what=what, region=plan.name)
+        raise beyond(plan, "store", what)
     width = math.gcd(beside.width, columns)
     v, start, line, across, row, col = (fresh.expr(w) for w in ("v", "start", "line", "across", "row", "col"))
     e = fresh.expr("e") if width > 1 else ZERO

@@ -33,10 +33,10 @@ from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region, Yield
 from ...ir.traits import bodies_of, extent_of
 from ...ir.types import DTYPES
-from ...kit.diag import refuse
 from ...kit.names import FreeNames
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
+from .beyond import beyond_in
 
 Point = Mapping[str, Expr]
 
@@ -168,13 +168,7 @@ class Values:
         if isinstance(body, (Reduce, Gather, Scan, Scatter)):
             if self.emit is not None:
                 return self.emit(body, self)
-            raise refuse(
-                "E1611",
-                self.region.name,
-                body.span,
-                what=Phrase("a {node}", node=type(body).__name__.lower()),
-                region=self.region.name,
-            )
+            raise beyond_in(self.region, body.span, Phrase("a {node}", node=type(body).__name__.lower()))
         if isinstance(body, Select):
             guard = substitute_here(body, self.point).guard
             sides = (

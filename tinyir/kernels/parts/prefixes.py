@@ -8,9 +8,9 @@ from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu.nodes import Statement
 from ...ir.region import Region
 from ...ir.runs import Run
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
+from .beyond import beyond_in
 from .point import Values, free_axes, needed
 from .statements import Statements
 
@@ -25,13 +25,7 @@ class Prefixes(Statements):
         if scan not in self.done or any(
             values.point[name] != self.point[name] for name in free_axes(self.region, scan)
         ):
-            raise refuse(
-                "E1611",
-                self.region.name,
-                scan.span,
-                what=Phrase("a scan at another point than its own"),
-                region=self.region.name,
-            )
+            raise beyond_in(self.region, scan.span, Phrase("a scan at another point than its own"))
         return self.done[scan]
 
     def element(self, scan: Scan) -> tuple[list[Statement], Body]:

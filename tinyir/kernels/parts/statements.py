@@ -10,10 +10,10 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
 from ...ir.region import Region, Yield
 from ...ir.runs import number_in
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
 from ..resources import WALK
+from .beyond import beyond_in
 from .fold import Accumulator
 from .point import Fresh, Values, carried, choice, element_store, needed
 from .scatter import thread_scatter
@@ -86,19 +86,13 @@ class Statements:
         return emit
 
     def _scanned(self, scan: Scan, values: Values) -> Body:
-        raise refuse("E1611", self.region.name, scan.span, what=Phrase("a scan in a map"), region=self.region.name)
+        raise beyond_in(self.region, scan.span, Phrase("a scan in a map"))
 
     def _thread_fold(self, accumulator: Accumulator, values: Values, before: list[Statement]) -> Body:
         """A fold over axes of its own, in one thread."""
         fold = accumulator.fold
         if any(a.size is None for a in fold.axes):
-            raise refuse(
-                "E1611",
-                self.region.name,
-                fold.span,
-                what=Phrase("a fold over the region's own axes in a map"),
-                region=self.region.name,
-            )
+            raise beyond_in(self.region, fold.span, Phrase("a fold over the region's own axes in a map"))
         inside: list[Statement] = []
         names = {a.name: Expr.of(a.name) for a in fold.axes}
         deeper = replace(values, point={**values.point, **names}, emit=self._emit_to(inside, accumulator.name))

@@ -12,10 +12,9 @@ from ...ir.present import guard_names, names_in
 from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.traits import extent_of
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
 from ..family import Problem
+from ..parts.beyond import tile_beyond
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered
 from ..parts.point import names_in as names_of
@@ -26,13 +25,7 @@ def plain_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `plain`. Raises Refused (E1611) where the tile is not a result for each thread."""
     region = problem.region
     if plan.tile != plan.threads:
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("tile"),
-            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
-            region=region.name,
-        )
+        raise tile_beyond(plan)
     (threads,) = plan.threads
     fresh, values = Fresh(names_of(region)), Fresh(())
     parts: dict[tuple[Axis, ...], list[Yield]] = {}

@@ -17,9 +17,9 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
 from ...ir.traits import nodes_of
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ..family import Problem
+from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, free_axes, names_in
 from ..problem import Row
 from ..resources import register_limit
@@ -81,25 +81,17 @@ def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
     (item,) = plan.vectorize
     run = row_run(region, kernel, item.width)
     if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("vectorize"),
-            what=Phrase("{width} neighbours that are not known to be contiguous", width=item.width),
-            region=region.name,
-        )
+        raise apart(plan, item.width)
     if plan.tile[1] % (run.width * team.size) or run.most_left > team.size:
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("tile"),
-            what=Phrase(
+        raise beyond(
+            plan,
+            "tile",
+            Phrase(
                 "tile {tile} in vectors of {width} on {threads} threads",
                 tile=list(plan.tile),
                 width=run.width,
                 threads=list(plan.threads),
             ),
-            region=region.name,
         )
     return run
 

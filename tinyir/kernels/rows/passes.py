@@ -15,9 +15,9 @@ from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.traits import extent_of
 from ...ir.types import DTYPES
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
+from ..parts.beyond import beyond_in
 from ..parts.fold import Accumulator
 from ..parts.kept import used_twice
 from ..parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
@@ -85,13 +85,7 @@ class Passes:
                 here = replace(values, sides=((self.team.inside, True), *values.sides)) if self.team.inside else values
                 return choice(inner, here, self.fresh.name(f"{inner.axis.name}.at"), lines)
             if values.point.keys() - self.point.keys():
-                raise refuse(
-                    "E1611",
-                    self.region.name,
-                    inner.span,
-                    what=Phrase("a fold at a gathered place of a row"),
-                    region=self.region.name,
-                )
+                raise beyond_in(self.region, inner.span, Phrase("a fold at a gathered place of a row"))
             shielded = replace(inner, body=values.shielded(inner.body))
             return self._fold(Accumulator(self.fresh.name(f"{name}.acc"), shielded), lines)
 

@@ -8,8 +8,8 @@ from typing import Any
 from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpose, rebuild
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from ..parts.beyond import beyond_in
 from ..parts.fold import type_of
 from ..parts.point import Point, Values, choice, needed
 
@@ -57,13 +57,7 @@ class RowPoint:
     def _here(self, body: Body) -> Body:
         def emit(inner: Reduce | Gather, values: Values) -> Body:
             if isinstance(inner, Reduce):
-                raise refuse(
-                    "E1611",
-                    self.rows.region.name,
-                    inner.span,
-                    what=Phrase("a fold inside a value that varies along the row"),
-                    region=self.rows.region.name,
-                )
+                raise beyond_in(self.rows.region, inner.span, Phrase("a fold inside a value that varies along the row"))
             return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)
 
         return Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))

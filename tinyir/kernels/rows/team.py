@@ -22,11 +22,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import DType
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
 from ..family import Array
 from ..parts.arrays import shared
+from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, split
 from ..problem import Row
 from .declare import meeting_arrays
@@ -54,13 +53,7 @@ class Team:
         is_split = len(plan.threads) == 2
         fits = plan.tile[0] == team.rows and plan.tile[1] % team.size == 0 and len(plan.threads) < 3
         if not fits or is_split and (team.lanes > WARP or WARP % team.lanes or team.ctas > 1):
-            raise refuse(
-                "E1611",
-                plan.name,
-                plan.span_of("tile"),
-                what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
-                region=region.name,
-            )
+            raise tile_beyond(plan)
         return team
 
     @property

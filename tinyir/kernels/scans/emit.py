@@ -27,10 +27,9 @@ from ...ir.region import Region
 from ...ir.runs import row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DType
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.beyond import apart, tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
@@ -45,13 +44,12 @@ def block_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_block`. Raises Refused (E1611) for what the template has no place for."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    _check_tile(plan, region, (1, plan.threads[0] * width))
+    _check_tile(plan, (1, plan.threads[0] * width))
     if width == 1:
         return _block_kernel(plan, region, kernel)
     run = row_run(region, kernel, width)
     if run is None:
-        what = Phrase("{width} neighbours that are not known to be contiguous", width=width)
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=region.name)
+        raise apart(plan, width)
     return scan_vector_kernel(plan, region, kernel, run)
 
 
@@ -59,20 +57,18 @@ def thread_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    _check_tile(plan, region, (plan.threads[0], width))
+    _check_tile(plan, (plan.threads[0], width))
     if width == 1:
         return _thread_kernel(plan, region, kernel)
     run = row_run(region, kernel, width)
     if run is None or not run.is_whole:
-        what = Phrase("{width} neighbours that are not known to be contiguous", width=width)
-        raise refuse("E1611", plan.name, plan.span_of("vectorize"), what=what, region=region.name)
+        raise apart(plan, width)
     return thread_vector_kernel(plan, region, kernel, run)
 
 
-def _check_tile(plan: Plan, region: Region, wanted: tuple[int, int]) -> None:
+def _check_tile(plan: Plan, wanted: tuple[int, int]) -> None:
     if len(plan.threads) != 1 or plan.tile != wanted:
-        what = Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads))
-        raise refuse("E1611", plan.name, plan.span_of("tile"), what=what, region=region.name)
+        raise tile_beyond(plan)
 
 
 def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:

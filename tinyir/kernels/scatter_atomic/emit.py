@@ -19,20 +19,20 @@ Neighbouring threads take neighbouring updates. The plan's tile is the map's; of
 from __future__ import annotations
 
 from ...ir.body import Scatter
-from ...ir.expr import ZERO, Bound, Expr
+from ...ir.expr import Expr
 from ...ir.gpu import nodes
-from ...ir.gpu.nodes import Kernel, Place, Statement
+from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
 from ...ir.traits import extent_of
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ..family import Before, Problem
+from ..parts.beyond import beyond
 from ..parts.elements import element_kernel
 from ..parts.point import Fresh, divides, names_in, numbered
-from ..parts.statements import Statements
+from ..parts.updates import update_at_its_place
 
 
 def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
@@ -46,7 +46,7 @@ def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
         fresh,
         threads * Expr.of("cta.x") + "thread.x",
         "e",
-        _folded(region, scatter, fresh),
+        update_at_its_place(region, scatter, fresh, lambda place, update: nodes.Atomic(scatter.op, place, update)),
         not divides(threads, total),
     )
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
@@ -63,33 +63,12 @@ def base_before(plan: Plan, problem: Problem) -> Before:
 def _scatter(plan: Plan, region: Region) -> Scatter:
     scatter = scatter_of(region)
     if isinstance(scatter, str) or unmet_by_atomics(region, plan.atomics):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("algo"),
-            what=Phrase("atomics: {region} {fault}", region=region.name, fault=unmet_by_atomics(region, plan.atomics)),
-            region=region.name,
+        raise beyond(
+            plan,
+            "algo",
+            Phrase("atomics: {region} {fault}", region=region.name, fault=unmet_by_atomics(region, plan.atomics)),
         )
     return scatter
-
-
-def _folded(region: Region, scatter: Scatter, fresh: Fresh) -> tuple[Statement, ...]:
-    """An update's place, and where there is one the update that an atomic folds in."""
-    (item,) = region.yields
-    place = fresh.name(f"{scatter.axes[0].name}.at")
-    statements = Statements(region, fresh)
-    statements.point |= {**{a.name: Expr.of(a.name) for a in scatter.axes}, scatter.axis: Expr.of(place)}
-    at, choosing = statements.body(scatter.at)
-    update, folding = statements.body(scatter.update)
-    extent = next(a.size for a in region.iters if a.name == scatter.axis)
-    atomic = nodes.Atomic(
-        scatter.op, Place(item.output, tuple(e.substitute(statements.point) for e in item.index)), update
-    )
-    return (
-        *choosing,
-        nodes.Choose(place, at, extent),
-        nodes.If((Bound(Expr.of(place), lower=ZERO),), (*folding, atomic)),
-    )
 
 
 __all__ = ["base_before", "scatter_atomic_kernel"]

@@ -27,11 +27,11 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.beyond import beyond
 from ..parts.fold import type_of
 from ..parts.picks import sibling_let
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
@@ -167,7 +167,7 @@ class _Template:
                     threads=threads,
                     size=size,
                 )
-                raise refuse("E1611", plan.name, plan.span_of("micro"), what=what, region=self.region.name)
+                raise beyond(plan, "micro", what)
             width = width_of(plan, kernel, at)
             named_so = (
                 self.names.of(bases[at])

@@ -25,11 +25,10 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_reads
 from ...ir.plan import Plan, Vectorize
 from ...ir.region import Region
-from ...kit.diag import refuse
-from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
 from .blocks import block_of
@@ -47,13 +46,7 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
         return turned_kernel(plan, problem)
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
     if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("tile"),
-            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
-            region=region.name,
-        )
+        raise tile_beyond(plan)
     fresh, across, along = Fresh(names_in(region)), across_of(region, reads[0]), region.iters[-1]
     tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads}
     cut = {a.name: Axis(fresh.name(f"{a.name}.o"), a.size.ceildiv(side)) for a in (across, along)}
@@ -94,13 +87,7 @@ def check_blocks(plan: Plan, region: Region) -> None:
     fits = side and plan.vectorize == (Vectorize(region.iters[-1].name, side),) and len(plan.threads) == 1
     blocks = plan.tile[0] // (side * side) if side else 0
     if not fits or blocks * side * side != plan.tile[0] or blocks % plan.threads[0] or not _is_power(plan.tile[0]):
-        raise refuse(
-            "E1611",
-            plan.name,
-            plan.span_of("vectorize"),
-            what=Phrase("tile {tile} on {threads} threads", tile=list(plan.tile), threads=list(plan.threads)),
-            region=region.name,
-        )
+        raise tile_beyond(plan, "vectorize")
 
 
 def _is_power(size: int) -> bool:

@@ -37,13 +37,13 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..family import Array, Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
+from ..parts.beyond import beyond
 from ..parts.boxes import WGMMA_FACTORS, View, copied
 from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from ..parts.fresh import Fresh
@@ -203,15 +203,15 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
     width = SWIZZLE_BYTES // dtype.bytes
     fault = product_fault(region, kernel, WGMMA_FACTORS[plan.math])
     if fault:
-        raise _refusal(plan, "load", fault)
+        raise beyond(plan, "load", fault)
     if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
-        raise _refusal(
+        raise beyond(
             plan,
             "split_k",
             Phrase("a sum in {parts} parts by {by} of this number of rows", parts=plan.parts, by=plan.split_k.by),
         )
     if plan.has_one_tile and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
-        raise _refusal(
+        raise beyond(
             plan,
             "split_k" if plan.parts > 1 else "swap_ab",
             Phrase(
@@ -225,7 +225,7 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         or bk % width
         or bn > COLUMNS
     ):
-        raise _refusal(
+        raise beyond(
             plan,
             "tile",
             Phrase("a tile of {bm} x {bn} x {bk} with {count} consumers", bm=bm, bn=bn, bk=bk, count=count),
@@ -236,19 +236,19 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG
     ]
     if across:
-        raise _refusal(
+        raise beyond(
             plan,
             "load",
             Phrase("{across} of {dtype} that is not contiguous along the sum", across=across[0], dtype=dtype),
         )
     if plan.is_split and (plan.promote != bk or plan.has_one_tile):
-        raise _refusal(
+        raise beyond(
             plan,
             "math",
             Phrase("words that are split in a sum that ends in shared memory, or is not promoted at each step"),
         )
     if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
-        raise _refusal(
+        raise beyond(
             plan,
             "partials",
             Phrase(
@@ -257,13 +257,9 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
             ),
         )
     if plan.promote not in (0, bk):
-        raise _refusal(
+        raise beyond(
             plan, "promote", Phrase("sums of {promote} elements with {bk} along the sum", promote=plan.promote, bk=bk)
         )
-
-
-def _refusal(plan: Plan, word: str, what: str) -> Refused:
-    return refuse("E1611", plan.name, plan.span_of(word), what=what, region=plan.name)
 
 
 def _arrivals(plan: Plan) -> int:
@@ -284,11 +280,11 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     read = (kernel.lhs, kernel.rhs)[side]
     view = operand_views(region, kernel)[side]
     if isinstance(view, str):
-        raise _refusal(plan, "load", view)
+        raise beyond(plan, "load", view)
     view = copied(view, region, plan.layout_of(read.tensor))
     shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
     if shares not in (1, _cluster(plan)):
-        raise _refusal(plan, "cluster", Phrase("a multicast of {tensor} to a part of the cluster", tensor=read.tensor))
+        raise beyond(plan, "cluster", Phrase("a multicast of {tensor} to a part of the cluster", tensor=read.tensor))
     return Operand("ab"[side], view, operand_array(plan, kernel, side), shares)
 
 
