@@ -10,7 +10,7 @@ inside of its point.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir.body import (
@@ -96,64 +96,85 @@ def edges_of(region: Region) -> Iterator[Edge]:
         readers.append((item.output, tuple(n for n in iters if n in present), item.expr, item.guard))
     for reader, axes, body, guard in readers:
         found: dict[str, tuple[int, dict[Use, None]]] = {}
-        for source, size, use in _uses(body, (), guard, axes_of, sizes, itertools.count()):
+        for source, size, use in _Uses(axes_of, sizes).of(body, (), guard):
             found.setdefault(source, (size, {}))[1].setdefault(use)
         for source, (size, uses) in found.items():
             yield Edge(source, reader, tuple((n, sizes[n]) for n in axes), shapes[source], size, tuple(uses))
 
 
-def _uses(
-    body: Body,
-    inside: Axes,
-    guard: tuple[Bound, ...],
-    axes_of: Mapping[str, tuple[str, ...]],
-    sizes: Mapping[str, Expr],
-    numbers: Iterator[int],
-) -> Iterator[tuple[str, int, Use]]:
-    """(source, bytes of an element, use) of every read in an expression."""
+class _Uses:
+    """Finds every read in an expression of a region: (source, bytes of an element, use)."""
 
-    def inner(part: Body, more: Axes = (), given: tuple[Bound, ...] = ()) -> Iterator[tuple[str, int, Use]]:
-        return _uses(part, (*inside, *more), (*guard, *given), axes_of, sizes, numbers)
+    def __init__(self, axes_of: Mapping[str, tuple[str, ...]], sizes: Mapping[str, Expr]):
+        self.axes_of, self.sizes, self.numbers = axes_of, sizes, itertools.count()
 
-    def fresh(part: Body, names: Iterable[tuple[str, Expr]], given: tuple[Bound, ...] = ()) -> Any:
-        """The uses of a part that runs over axes of its own, whatever they are called around it."""
-        named = {name: f"{name}_{next(numbers)}" for name, _ in names}
-        moved = substitute(_indexed(part, axes_of), {n: Expr.of(w) for n, w in named.items()})
-        bounds = tuple(b.substitute({n: Expr.of(w) for n, w in named.items()}) for b in given)
-        return inner(moved, tuple((named[n], size) for n, size in names), bounds)
+    def of(self, body: Body, inside: Axes, guard: tuple[Bound, ...]) -> Iterator[tuple[str, int, Use]]:
+        """Those of an expression inside of axes of its own, and of a guard."""
+        if isinstance(body, Read):
+            yield body.tensor, body.dtype.bytes, Use(body.index, inside, guard)
+        elif isinstance(body, Ref):
+            index = tuple(map(Expr.of, self.axes_of[body.name])) if body.index is None else body.index
+            yield f"%{body.name}", body.dtype.bytes, Use(index, inside, guard)
+        else:
+            for part, axes, bounds in _PARTS.get(type(body), _Uses.plain)(self, body):
+                yield from self.of(part, (*inside, *axes), (*guard, *bounds))
 
-    if isinstance(body, Read):
-        yield body.tensor, body.dtype.bytes, Use(body.index, inside, guard)
-    elif isinstance(body, Ref):
-        index = tuple(map(Expr.of, axes_of[body.name])) if body.index is None else body.index
-        yield f"%{body.name}", body.dtype.bytes, Use(index, inside, guard)
-    elif isinstance(body, Select):
-        yield from inner(body.then, (), body.guard)
-        yield from inner(body.other)
-    elif isinstance(body, Reduce):
-        yield from fresh(body.body, [(a.name, sizes[a.name] if a.size is None else a.size) for a in body.axes])
-    elif isinstance(body, Scan):
-        here = Expr.of(body.axis)
-        there = Expr.of(f"{body.axis}_{next(numbers)}")
-        ahead = there - here if body.reverse else here - there
-        moved = substitute(_indexed(body.body, axes_of), {body.axis: there})
-        limit = Bound(ahead, ONE if body.exclusive else ZERO)
-        yield from inner(moved, ((str(there), sizes[body.axis]),), (limit,))
-    elif isinstance(body, Gather):
-        yield from inner(body.at)
-        yield from fresh(body.body, [(body.axis.name, body.axis.size)])
-    elif isinstance(body, Scatter):
-        yield from inner(body.base)
-        own = [(a.name, a.size) for a in body.axes]
-        yield from fresh(body.at, own)
-        yield from fresh(body.update, own)
-    elif isinstance(body, Transpose):
-        axes = [n for n in sizes if n in present_axes(body.x, tuple(sizes), axes_of)]
-        turned = {axes[old]: Expr.of(axes[new]) for new, old in enumerate(body.perm)}
-        yield from inner(substitute(_indexed(body.x, axes_of), turned))
-    else:
+    def plain(self, body: Body) -> Iterator[Part]:
+        """Operands at the point of the whole."""
         for part in operands_of(body):
-            yield from inner(part)
+            yield part, (), ()
+
+    def select(self, body: Select) -> Iterator[Part]:
+        """What is read where the guard holds is read there alone."""
+        yield body.then, (), body.guard
+        yield body.other, (), ()
+
+    def reduce(self, body: Reduce) -> Iterator[Part]:
+        """The fold's axes; those of the region have its sizes."""
+        yield self._over(body.body, [(a.name, self.sizes[a.name] if a.size is None else a.size) for a in body.axes])
+
+    def scan(self, body: Scan) -> Iterator[Part]:
+        """All points up to this one."""
+        here, there = Expr.of(body.axis), Expr.of(f"{body.axis}_{next(self.numbers)}")
+        ahead = there - here if body.reverse else here - there
+        moved = substitute(_indexed(body.body, self.axes_of), {body.axis: there})
+        limit = Bound(ahead, ONE if body.exclusive else ZERO)
+        yield moved, ((str(there), self.sizes[body.axis]),), (limit,)
+
+    def gather(self, body: Gather) -> Iterator[Part]:
+        """Any point of the axis that is chosen along."""
+        yield body.at, (), ()
+        yield self._over(body.body, [(body.axis.name, body.axis.size)])
+
+    def scatter(self, body: Scatter) -> Iterator[Part]:
+        """Every update, and its place."""
+        own = [(a.name, a.size) for a in body.axes]
+        yield body.base, (), ()
+        yield self._over(body.at, own)
+        yield self._over(body.update, own)
+
+    def transpose(self, body: Transpose) -> Iterator[Part]:
+        """The operand with its axes exchanged."""
+        axes = [n for n in self.sizes if n in present_axes(body.x, tuple(self.sizes), self.axes_of)]
+        turned = {axes[old]: Expr.of(axes[new]) for new, old in enumerate(body.perm)}
+        yield substitute(_indexed(body.x, self.axes_of), turned), (), ()
+
+    def _over(self, part: Body, axes: Sequence[tuple[str, Expr]]) -> Part:
+        """A part over axes of its own under names that nothing else has, whatever they are called around it."""
+        named = {name: f"{name}_{next(self.numbers)}" for name, _ in axes}
+        moved = substitute(_indexed(part, self.axes_of), {n: Expr.of(w) for n, w in named.items()})
+        return moved, tuple((named[n], size) for n, size in axes), ()
+
+
+Part = tuple[Body, Axes, tuple[Bound, ...]]  # of an expression, with axes and bounds of its own
+_PARTS: dict[type, Callable[[_Uses, Any], Iterator[Part]]] = {
+    Select: _Uses.select,
+    Reduce: _Uses.reduce,
+    Scan: _Uses.scan,
+    Gather: _Uses.gather,
+    Scatter: _Uses.scatter,
+    Transpose: _Uses.transpose,
+}
 
 
 def _indexed(body: Body, axes_of: Mapping[str, tuple[str, ...]]) -> Body:

@@ -106,53 +106,79 @@ class Outline:
         return most
 
 
+@dataclass(frozen=True, slots=True)
+class _Tensors:
+    """What is known of every tensor of a program once the weights have settled sizes, by name."""
+
+    settled: Mapping[str, int]
+    shapes: Mapping[str, tuple[Expr, ...]]
+    items: Mapping[str, int]
+    dtypes: Mapping[str, str]
+    owners: Mapping[str, str]
+    maps: Mapping[str, manifest.TensorMap]
+
+    @staticmethod
+    def of(module: manifest.Module, settled: Mapping[str, int]) -> _Tensors:
+        """Those of a module."""
+        region = module.region
+        types = {t.name: t.type for t in (*region.program.buffers, *module.buffers)}
+        types |= {t.name: memory_type(t) for t in (*region.model.inputs, *region.model.outputs)}
+        return _Tensors(
+            settled,
+            {name: tuple(e.substitute(settled) for e in kind.shape) for name, kind in types.items()},
+            {name: kind.dtype.bytes for name, kind in types.items()},
+            {name: kind.dtype.name for name, kind in types.items()},
+            {name: owner_of(region, name) for name in types},
+            {m.name: m for m in module.maps},
+        )
+
+    def touched(self, launch: Launch) -> tuple[str, ...]:
+        """The owners of all memory that a launch is given."""
+        return touched_by(launch.arguments, self.maps, self.owners)
+
+    def bytes_of(self, name: str) -> int:
+        """Bytes of a tensor; 0 where sizes decide."""
+        return math.prod(e.constant or 0 for e in self.shapes[name]) * self.items[name]
+
+    def is_sized(self, launch: Launch) -> bool:
+        """Whether any size of a launch is not known beforehand."""
+        tensors = [n if kind == "tensor" else self.maps[n].tensor for kind, n in launch.arguments if kind != "symbol"]
+        seen = [e for n in tensors for e in self.shapes[n]]
+        views = [e.substitute(self.settled) for kind, n in launch.arguments if kind == "map" for e in self.maps[n].dims]
+        sized = (Expr.of(n).substitute(self.settled) for kind, n in launch.arguments if kind == "symbol")
+        return bool(launch.allowed) or not _is_fixed((*launch.grid, *seen, *views, *sized))
+
+
 def outline_of(module: manifest.Module, weights: Mapping[str, np.ndarray]) -> Outline:
     """The outline of a program whose `weights` are in its file; arrays as a caller has them. Raises Refused (E17xx) for
     arrays that are not the signature's."""
     assert module.region is not None, "manifest.check was not run"
     model, program = module.region.model, module.region.program
     settled = bind_symbols(model, dict(weights), is_partial=True) if weights else {}
-    types = {t.name: t.type for t in (*program.buffers, *module.buffers)}
-    types |= {t.name: memory_type(t) for t in (*model.inputs, *model.outputs)}
-    shapes = {name: tuple(e.substitute(settled) for e in kind.shape) for name, kind in types.items()}
-    owners = {name: owner_of(module.region, name) for name in types}
-    states = model.states()
-    constants = {t.name: t for t in program.buffers if t.attr("value") is not None and owners[t.name] == t.name}
-    fixed = {
-        n: np.ascontiguousarray(constant_of(t, settled), numpy_dtype(t.type.dtype))
-        for n, t in constants.items()
-        if _is_fixed(shapes[n])
+    tensors, states = _Tensors.of(module, settled), model.states()
+    constants = {t.name: t for t in program.buffers if t.attr("value") is not None and tensors.owners[t.name] == t.name}
+    stored = {t.name: laid(t, weights[t.name]) for t in model.inputs if t.name in weights} | {
+        name: np.ascontiguousarray(constant_of(t, settled), numpy_dtype(t.type.dtype))
+        for name, t in constants.items()
+        if _is_fixed(tensors.shapes[name])
     }
-    stored = {t.name: laid(t, weights[t.name]) for t in model.inputs if t.name in weights} | fixed
-    maps = {m.name: m for m in module.maps}
     launches = _with_kept(
-        [_launch_of(launch, module, shapes, settled) for launch in _reachable(module, settled)],
+        [_launch_of(launch, module, settled) for launch in _reachable(module, settled)],
         {*stored} - states.keys(),
-        shapes,
-        maps,
-        owners,
         {t.name for t in model.inputs} | {*constants},
-        settled,
+        tensors,
     )
     parameters = (
         *(t for t in model.inputs if t.name not in weights or t.name in states),
-        *(t for t in model.outputs if owners[t.name] == t.name and model.input(t.name) is None),
+        *(t for t in model.outputs if tensors.owners[t.name] == t.name and model.input(t.name) is None),
     )
-    used = [n for launch in launches for n in touched_by(launch.arguments, maps, owners)]
-    kept = [n for launch in launches if launch.is_kept for n in touched_by(launch.arguments, maps, owners)]
-    lasting = [n for n in dict.fromkeys(kept) if n not in stored]
+    used = dict.fromkeys(n for launch in launches for n in tensors.touched(launch))
+    kept = dict.fromkeys(n for launch in launches if launch.is_kept for n in tensors.touched(launch))
     held = {n: a for n, a in stored.items() if n in used or n in states}
-    items = {name: kind.dtype.bytes for name, kind in types.items()}
     sizes = {n: a.nbytes for n, a in held.items()}
     offsets, filled = line_up(sizes.items())
-    whole, end = line_up([*sizes.items(), *((n, _bytes(shapes[n], items[n])) for n in lasting)])
-    given = {t.name for t in parameters}
-    places = {}
-    for name in dict.fromkeys(used):
-        where = PARAMETER if name in given else POOL if name in whole else WORKSPACE
-        value = _number_of(constants[name]) if where == WORKSPACE and name in constants else None
-        places[name] = Place(name, items[name], shapes[name], where, whole.get(name, 0), value)
-    symbols = tuple(s for s in model.symbols() if s not in settled)
+    pool, end = line_up([*sizes.items(), *((n, tensors.bytes_of(n)) for n in kept if n not in stored)])
+    given, symbols = {t.name for t in parameters}, tuple(s for s in model.symbols() if s not in settled)
     return Outline(
         model.name,
         settled,
@@ -163,16 +189,25 @@ def outline_of(module: manifest.Module, weights: Mapping[str, np.ndarray]) -> Ou
         frozenset([*states, *(t.name for t in model.outputs)]),
         {n: offsets[n] for n in held if n in states},
         launches,
-        places,
-        owners,
-        maps,
-        shapes,
-        items,
-        {n: k.dtype.name for n, k in types.items()},
+        {name: _place_of(name, given, pool, constants, tensors) for name in used},
+        tensors.owners,
+        tensors.maps,
+        tensors.shapes,
+        tensors.items,
+        tensors.dtypes,
         tuple(held.values()),
         filled,
         end,
     )
+
+
+def _place_of(
+    name: str, given: set[str], pool: Mapping[str, int], constants: Mapping[str, Buffer], tensors: _Tensors
+) -> Place:
+    """Where a tensor is: `given` by the caller, in the pool, or in the workspace, where each run fills in constants."""
+    where = PARAMETER if name in given else POOL if name in pool else WORKSPACE
+    value = _number_of(constants[name]) if where == WORKSPACE and name in constants else None
+    return Place(name, tensors.items[name], tensors.shapes[name], where, pool.get(name, 0), value)
 
 
 def touched_by(
@@ -190,7 +225,7 @@ def _reachable(module: manifest.Module, settled: Mapping[str, int]) -> Iterator[
     dropped = set()
     for launch in (launch for launch in module.launches if not launch.serves):
         parts = [launch, *(p for p in module.launches if p.serves == launch.name)]
-        verdicts = [_verdict(b.substitute(settled)) for p in parts for b in _allowed(p, settled)]
+        verdicts = [_verdict(b.substitute(settled)) for p in parts for b in _allowed(p)]
         if mains.get(launch.regions) or False in verdicts:
             dropped.add(launch.name)
         else:
@@ -198,7 +233,7 @@ def _reachable(module: manifest.Module, settled: Mapping[str, int]) -> Iterator[
     yield from (launch for launch in module.launches if (launch.serves or launch.name) not in dropped)
 
 
-def _allowed(launch: manifest.Launch, settled: Mapping[str, int]) -> Iterator[Bound]:
+def _allowed(launch: manifest.Launch) -> Iterator[Bound]:
     """What must hold of the sizes for a launch: what it assumes, and what kernels and grids can count."""
     for guard in launch.assumes:
         yield from guard
@@ -213,12 +248,10 @@ def _verdict(bound: Bound) -> bool | None:
     return None if bound.vocabulary else bound.holds({})
 
 
-def _launch_of(
-    launch: manifest.Launch, module: manifest.Module, shapes: Mapping[str, tuple[Expr, ...]], settled: Mapping[str, int]
-) -> Launch:
+def _launch_of(launch: manifest.Launch, module: manifest.Module, settled: Mapping[str, int]) -> Launch:
     grid = tuple(e.substitute(settled) for e in (*launch.grid, *(Expr.of(1),) * (3 - len(launch.grid))))
     outputs = [t for name in launch.regions for t in module.region.program.region(name).outputs]
-    bounds = (b.substitute(settled) for b in _allowed(launch, settled))
+    bounds = (b.substitute(settled) for b in _allowed(launch))
     return Launch(
         launch.name,
         launch.entry,
@@ -239,19 +272,11 @@ def _launch_of(
     )
 
 
-def _with_kept(
-    launches: list[Launch],
-    constant: set[str],
-    shapes: Mapping[str, tuple[Expr, ...]],
-    maps: Mapping[str, manifest.TensorMap],
-    owners: Mapping[str, str],
-    outside: set[str],
-    settled: Mapping[str, int],
-) -> tuple[Launch, ...]:
+def _with_kept(launches: list[Launch], constant: set[str], outside: set[str], tensors: _Tensors) -> tuple[Launch, ...]:
     """The launches in the order in which they are made, those marked that no size and no argument of a run changes:
     they are made once, and so is what they write."""
-    kept = {n for n, launch in enumerate(launches) if launch.is_once and not _is_sized(launch, shapes, maps, settled)}
-    touched = {n: touched_by(launch.arguments, maps, owners) for n, launch in enumerate(launches)}
+    kept = {n for n, launch in enumerate(launches) if launch.is_once and not tensors.is_sized(launch)}
+    touched = {n: tensors.touched(launch) for n, launch in enumerate(launches)}
     while True:
         others = {t for n, launch in enumerate(launches) if launch.is_once and n not in kept for t in touched[n]}
         free = constant | {t for n in kept for t in touched[n] if t not in outside and t not in others}
@@ -263,20 +288,6 @@ def _with_kept(
     return tuple(sorted(marked, key=lambda launch: (not launch.is_kept, not launch.is_once)))
 
 
-def _is_sized(
-    launch: Launch,
-    shapes: Mapping[str, tuple[Expr, ...]],
-    maps: Mapping[str, manifest.TensorMap],
-    settled: Mapping[str, int],
-) -> bool:
-    """Whether any size of it is not known beforehand."""
-    tensors = [n if kind == "tensor" else maps[n].tensor for kind, n in launch.arguments if kind != "symbol"]
-    seen = [e for n in tensors for e in shapes[n]]
-    views = [e.substitute(settled) for kind, n in launch.arguments if kind == "map" for e in maps[n].dims]
-    sized = (Expr.of(n).substitute(settled) for kind, n in launch.arguments if kind == "symbol")
-    return bool(launch.allowed) or not _is_fixed((*launch.grid, *seen, *views, *sized))
-
-
 def _is_fixed(sizes: Iterable[Expr]) -> bool:
     return all(e.constant is not None for e in sizes)
 
@@ -286,10 +297,6 @@ def _number_of(buffer: Buffer) -> np.ndarray | None:
     if isinstance(buffer.attr("value"), tuple):
         return None  # lists fit a shape of symbols only where they are empty
     return constant_of(replace(buffer, type=TensorType(buffer.type.dtype, ())), {})
-
-
-def _bytes(shape: tuple[Expr, ...], item: int) -> int:
-    return math.prod(e.constant or 0 for e in shape) * item
 
 
 __all__ = ["PARAMETER", "POOL", "WORKSPACE", "Launch", "Outline", "Place", "outline_of", "touched_by"]

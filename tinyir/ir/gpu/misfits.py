@@ -1,10 +1,10 @@
 """What does not go together in a gpu statement: dims and a tensor's elements, boxes and tiles, windows and the copy
-engine."""
+engine, threads and what they fold."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...kit.phrase import Phrase
@@ -12,72 +12,132 @@ from ...target.hopper import HELD
 from ..expr import Expr
 from ..rules import product
 from . import nodes
+from .nodes import Kernel
 from .sends import BLOCK
 from .walk import Visit, tensor_of
 
+Fault = tuple[str, str]  # a name, and what it is or has that does not go together
 
-def misfits(s: Any, v: Visit, tensors: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Dims that are not a tensor's elements, and boxes that do not make up a tile, each with its name."""
-    name = s.tensor if isinstance(s, nodes.TensorMap) else s.to.name if isinstance(s, nodes.StoreRows) else ""
-    tensor = tensors.get(tensor_of(name, v))
-    if tensor is not None and s.dims and product(s.dims) != product(tensor.type.shape):
-        yield name, Phrase("does not have the elements of {s}", s=" x ".join(map(str, s.dims)))
-    if isinstance(s, nodes.TensorMap) and s.windows and tensor is not None:
+
+def misfits(s: Any, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    """What does not go together in one statement of a kernel."""
+    found = _MISFITS.get(type(s))
+    return found(s, v, kernel, tensors) if found is not None else iter(())
+
+
+def _of_map(s: nodes.TensorMap, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    tensor = tensors.get(tensor_of(s.tensor, v))
+    if tensor is None:
+        return
+    yield from _elements(s.tensor, s.dims, tensor)
+    if s.windows:
         for fault in s.windows.faults(tensor.type.shape, s.box):
-            yield name, fault
-    if isinstance(s, nodes.TmaStore) and getattr(v.arrays.get(s.to.name), "windows", None):
-        yield s.to.name, Phrase("is a map of windows, to which nothing is stored")
-    if isinstance(s, nodes.StoreRows) and tensor is None:
-        yield name, Phrase("is not a tensor")
-    if isinstance(s, nodes.Shared) and s.kind:
-        is_whole = s.type.rank == 2 and all(
-            e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK)
-        )
-        if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
-            yield (
-                s.name,
-                Phrase(
-                    "is not as registers hold a sum: fp32, blocks of {block} rows, columns by {block2}, no swizzle, no "
-                    "cluster",
-                    block=BLOCK[0],
-                    block2=BLOCK[1],
-                ),
-            )
-    if isinstance(s, nodes.StoreRows) and (
-        len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index)
-    ):
-        yield name, Phrase("is written in boxes that do not have rows along its last dim")
-    held = v.arrays.get(s.source.name) if isinstance(s, nodes.StoreRows) else None
-    if isinstance(held, nodes.Reg) and (
-        [e.constant for e in held.type.shape] != [s.box[n].constant for n in s.sides]
-        or held.type.shape[0].constant != BLOCK[0]
-        or held.ring > 1
-    ):
-        yield s.source.name, Phrase("is not the matrix of {block} rows that its box holds", block=BLOCK[0])
-    if isinstance(held, nodes.Reg) and tensor is not None and tensor.type.dtype.name not in HELD:
+            yield s.tensor, fault
+
+
+def _elements(name: str, dims: Sequence[Expr], tensor: Any) -> Iterator[Fault]:
+    """Dims under which a tensor is seen."""
+    if dims and product(dims) != product(tensor.type.shape):
+        yield name, Phrase("does not have the elements of {s}", s=" x ".join(map(str, dims)))
+
+
+def _of_shared(s: nodes.Shared, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    if not s.kind:
+        return
+    is_whole = s.type.rank == 2 and all(e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK))
+    if not is_whole or s.swizzle or s.cluster or s.type.dtype.name != "fp32":
+        rows, columns = BLOCK
         yield (
-            name,
+            s.name,
             Phrase(
-                "is {dtype}, which is not stored from registers; {held} are",
-                dtype=tensor.type.dtype,
-                held=", ".join(HELD),
+                "is not as registers hold a sum: fp32, blocks of {block} rows, columns by {block2}, no swizzle, no "
+                "cluster",
+                block=rows,
+                block2=columns,
             ),
         )
-    moved = (
-        (s.to, s.source) if isinstance(s, nodes.TmaLoad) else (s.source, s.to) if isinstance(s, nodes.TmaStore) else ()
-    )
-    tile, mapped = (v.arrays.get(place.name) for place in moved) if moved else (None, None)
-    if isinstance(tile, nodes.Shared) and isinstance(mapped, nodes.TensorMap):
-        sides = [e.constant for e in mapped.box if e.constant != 1]
-        if len(sides) > len(tile.type.shape) and None not in sides and isinstance(s, nodes.TmaLoad):
-            *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
-            sides = [math.prod(rows), columns] if tile.type.shape[0] == Expr.of(math.prod(rows)) else sides
-        shape = [e.constant for e in tile.type.shape][-len(sides) :]
-        if len(sides) != len(shape) or any(
-            not side or not size or size % side or isinstance(s, nodes.TmaStore) and size != side
-            for size, side in zip(shape, sides)
-        ):
-            yield moved[0].name, Phrase("is not made of boxes of {mapped}", mapped=mapped.name)
+
+
+def _of_rows(s: nodes.StoreRows, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    name = s.to.name
+    tensor = tensors.get(tensor_of(name, v))
+    if tensor is None:
+        yield name, Phrase("is not a tensor")
+    else:
+        yield from _elements(name, s.dims, tensor)
+    if len(s.sides) != 2 or s.sides[1] != len(s.box) - 1 or len(s.box) != len(s.to.index):
+        yield name, Phrase("is written in boxes that do not have rows along its last dim")
+    held = v.arrays.get(s.source.name)
+    if not isinstance(held, nodes.Reg):
+        return
+    shape = [e.constant for e in held.type.shape]
+    if shape != [s.box[n].constant for n in s.sides] or shape[0] != BLOCK[0] or held.ring > 1:
+        yield s.source.name, Phrase("is not the matrix of {block} rows that its box holds", block=BLOCK[0])
+    if tensor is not None and tensor.type.dtype.name not in HELD:
+        fault = Phrase(
+            "is {dtype}, which is not stored from registers; {held} are",
+            dtype=tensor.type.dtype,
+            held=", ".join(HELD),
+        )
+        yield name, fault
+
+
+def _of_load(s: nodes.TmaLoad, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    tile, box = v.arrays.get(s.to.name), v.arrays.get(s.source.name)
+    if not isinstance(tile, nodes.Shared) or not isinstance(box, nodes.TensorMap):
+        return
+    sides = _sides(box)
+    if len(sides) > len(tile.type.shape) and None not in sides:
+        *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
+        sides = [math.prod(rows), columns] if tile.type.shape[0] == Expr.of(math.prod(rows)) else sides
+    if not _goes_into(sides, tile, lambda size, side: size % side == 0):
+        yield s.to.name, Phrase("is not made of boxes of {mapped}", mapped=box.name)
+
+
+def _of_store(s: nodes.TmaStore, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    tile, box = v.arrays.get(s.source.name), v.arrays.get(s.to.name)
+    if getattr(box, "windows", None):
+        yield s.to.name, Phrase("is a map of windows, to which nothing is stored")
+    if not isinstance(tile, nodes.Shared) or not isinstance(box, nodes.TensorMap):
+        return
+    if not _goes_into(_sides(box), tile, lambda size, side: size == side):
+        yield s.source.name, Phrase("is not made of boxes of {mapped}", mapped=box.name)
+
+
+def _sides(box: nodes.TensorMap) -> list[int | None]:
+    return [e.constant for e in box.box if e.constant != 1]
+
+
+def _goes_into(sides: list[int | None], tile: nodes.Shared, fits: Callable[[int, int], bool]) -> bool:
+    """Whether the sides of a box go into the last of a tile's, size by size."""
+    shape = [e.constant for e in tile.type.shape][-len(sides) :]
+    return len(sides) == len(shape) and all(side and size and fits(size, side) for size, side in zip(shape, sides))
+
+
+def _of_fold(
+    s: nodes.BlockReduce | nodes.BlockScan, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """Warps meet in shared memory, an element for each or, of a row of elements, as many."""
+    if not s.via:
+        if kernel.threads > 32:
+            yield s.name, Phrase("is scanned over several warps, which takes `via` shared memory")
+        return
+    via, own = v.arrays.get(s.via), v.arrays.get(s.name)
+    is_row = isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1
+    count = (own.type.shape[0].constant if is_row else 1) * -(-kernel.threads // 32)
+    if isinstance(via, nodes.Shared) and via.bytes // via.ring < count * via.type.dtype.bytes:
+        yield s.via, Phrase("has fewer elements than the block has warps")
+
+
+_MISFITS: dict[type, Callable[[Any, Visit, Kernel, Mapping[str, Any]], Iterator[Fault]]] = {
+    nodes.TensorMap: _of_map,
+    nodes.Shared: _of_shared,
+    nodes.StoreRows: _of_rows,
+    nodes.TmaLoad: _of_load,
+    nodes.TmaStore: _of_store,
+    nodes.BlockReduce: _of_fold,
+    nodes.BlockScan: _of_fold,
+}
 
 
 __all__ = ["misfits"]

@@ -15,54 +15,57 @@ from .walk import Visit, places_in, statements
 
 def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """A TMA load into a ring waits for its slot's readers first; what a barrier expects is what lands on it."""
-    arrivals: dict[str, set[int]] = {}
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
+    arrivals: dict[str, set[int]] = {}
     for number, role in enumerate(roles):
         for s in statements(role.body):
             if isinstance(s, nodes.Arrive):
                 arrivals.setdefault(s.barrier.name, set()).add(number)
-    shared = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
-    sent = {s.on.name for s in statements(kernel.body) if isinstance(s, nodes.Send)}  # `sends` counts what lands there
     for number, role in enumerate(roles):
-        shared_load = next((s for s in statements(role.body) if isinstance(s, nodes.TmaLoad) and s.multicast), None)
-        if shared_load is not None and not any(isinstance(s, nodes.Drain) for s in statements(role.body)):
-            yield Diag(
-                "E1613",
-                kernel.name,
-                {
-                    "place": str(shared_load.to),
-                    "fault": Phrase(
-                        "is filled by other CTAs of the cluster, and there is no `drain` before the kernel's end"
-                    ),
-                },
-                shared_load.span,
-            )
+        yield from _check_drained(kernel, role)
         yield from _check_begun(kernel, role)
-        for block in _blocks(role.body):
-            freed: set[str] = set()
-            for s in block:
-                if isinstance(s, nodes.Wait) and arrivals.get(s.barrier.name, set()) - {number}:
-                    freed |= _freed_by(str(s.barrier.slot), role, block)
-                if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
-                    yield Diag(
-                        "E1613",
-                        kernel.name,
-                        {"place": str(s.to), "fault": Phrase("is refilled without waiting for its readers")},
-                        s.span,
-                    )
+        told = {barrier for barrier, numbers in arrivals.items() if numbers - {number}}
+        yield from _check_refilled(kernel, role, told)
+    yield from _check_landing(kernel)
+
+
+def _fault(kernel: Kernel, s: Statement, place: Any, fault: str, labels: tuple[Label, ...] = ()) -> Diag:
+    return Diag("E1613", kernel.name, {"place": str(place), "fault": fault}, s.span, labels)
+
+
+def _check_drained(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
+    """A CTA that others of its cluster fill lives until they have."""
+    inside = list(statements(role.body))
+    load = next((s for s in inside if isinstance(s, nodes.TmaLoad) and s.multicast), None)
+    if load is not None and not any(isinstance(s, nodes.Drain) for s in inside):
+        words = Phrase("is filled by other CTAs of the cluster, and there is no `drain` before the kernel's end")
+        yield _fault(kernel, load, load.to, words)
+
+
+def _check_refilled(kernel: Kernel, role: nodes.Role, told: set[str]) -> Iterator[Diag]:
+    """A slot is filled behind a wait for a barrier at which another role arrives."""
+    for block in _blocks(role.body):
+        freed: set[str] = set()
+        for s in block:
+            if isinstance(s, nodes.Wait) and s.barrier.name in told:
+                freed |= _freed_by(str(s.barrier.slot), role, block)
+            if isinstance(s, nodes.TmaLoad) and s.to.slot is not None and str(s.to.slot) not in freed:
+                yield _fault(kernel, s, s.to, Phrase("is refilled without waiting for its readers"))
+
+
+def _check_landing(kernel: Kernel) -> Iterator[Diag]:
+    """The bytes that a barrier expects land on it; what CTAs send one another is counted in `sends`."""
+    every = list(statements(kernel.body))
+    shared = {s.name: s for s in every if isinstance(s, nodes.Shared)}
+    sent = {s.on.name for s in every if isinstance(s, nodes.Send)}
     for block in _blocks(kernel.body):
+        loads = [s for s in block if isinstance(s, nodes.TmaLoad)]
         for s in block:
             if isinstance(s, nodes.Arrive) and s.expect and s.barrier.name not in sent:
-                landing = sum(
-                    _bytes(shared[t.to.name]) for t in block if isinstance(t, nodes.TmaLoad) and t.on == s.barrier
-                )
+                landing = sum(_bytes(shared[load.to.name]) for load in loads if load.on == s.barrier)
                 if landing != s.expect:
-                    yield Diag(
-                        "E1618",
-                        kernel.name,
-                        {"barrier": str(s.barrier), "expected": s.expect, "landing": landing},
-                        s.span,
-                    )
+                    facts = {"barrier": str(s.barrier), "expected": s.expect, "landing": landing}
+                    yield Diag("E1618", kernel.name, facts, s.span)
 
 
 def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
@@ -84,7 +87,7 @@ def _check_begun(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
                 begun=", ".join(begun) or Phrase("none"),
                 to=s.to.name,
             )
-            yield Diag("E1613", kernel.name, {"place": str(s.to), "fault": fault}, cursor.span, _of(role))
+            yield _fault(kernel, cursor, s.to, fault, _of(role))
 
 
 def _freed_by(slot: str, role: nodes.Role, block: tuple[Statement, ...]) -> set[str]:
@@ -112,44 +115,39 @@ def check_handed_over(kernel: Kernel, walked: list[Visit], module: Any) -> Itera
         inside = list(statements(writer.body))
         written = {s.to.name for s in inside if isinstance(s, nodes.Split)}
         told = {s.barrier.name for s in inside if isinstance(s, nodes.Arrive) and not s.expect}
-        for block in _blocks(writer.body):
-            unmet: dict[type, Statement] = {}
-            for s in block:
-                if isinstance(s, nodes.Split):
-                    unmet = {nodes.Fence: s, nodes.Barrier: s}
-                elif not isinstance(s, nodes.Fence) or s.what == "async_proxy":
-                    unmet.pop(type(s), None)
-                if isinstance(s, nodes.Arrive) and s.barrier.name in told and unmet:
-                    made = next(iter(unmet.values()))
-                    yield Diag(
-                        "E1613",
-                        kernel.name,
-                        {
-                            "place": str(made.to),
-                            "fault": Phrase("is told of before a fence and a barrier of those who write it"),
-                        },
-                        made.span,
-                        _of(writer),
-                    )
-        for block in (b for role in roles if role is not writer for b in _blocks(role.body)):
-            waited = False
-            for s in block:
-                waited |= isinstance(s, nodes.Wait) and s.barrier.name in told
-                for place in (
-                    p for word, p in places_in(s) if word in ("source", "a", "b") and p.name in written and not waited
-                ):
-                    yield Diag(
-                        "E1613",
-                        kernel.name,
-                        {
-                            "place": str(place),
-                            "fault": Phrase(
-                                "is read without waiting for role {writer}, which writes it", writer=writer.name
-                            ),
-                        },
-                        s.span,
-                        _of(writer),
-                    )
+        yield from _check_told(kernel, writer, told)
+        for reader in roles:
+            if reader is not writer:
+                yield from _check_read(kernel, writer, reader, written, told)
+
+
+def _check_told(kernel: Kernel, writer: nodes.Role, told: set[str]) -> Iterator[Diag]:
+    """A writer arrives behind a fence and a barrier of its threads."""
+    for block in _blocks(writer.body):
+        unmet: dict[type, Statement] = {}
+        for s in block:
+            if isinstance(s, nodes.Split):
+                unmet = {nodes.Fence: s, nodes.Barrier: s}
+            elif not isinstance(s, nodes.Fence) or s.what == "async_proxy":
+                unmet.pop(type(s), None)
+            if isinstance(s, nodes.Arrive) and s.barrier.name in told and unmet:
+                made = next(iter(unmet.values()))
+                words = Phrase("is told of before a fence and a barrier of those who write it")
+                yield _fault(kernel, made, made.to, words, _of(writer))
+
+
+def _check_read(
+    kernel: Kernel, writer: nodes.Role, reader: nodes.Role, written: set[str], told: set[str]
+) -> Iterator[Diag]:
+    """A reader waits first."""
+    for block in _blocks(reader.body):
+        waited = False
+        for s in block:
+            waited |= isinstance(s, nodes.Wait) and s.barrier.name in told
+            for word, place in places_in(s):
+                if word in ("source", "a", "b") and place.name in written and not waited:
+                    words = Phrase("is read without waiting for role {writer}, which writes it", writer=writer.name)
+                    yield _fault(kernel, s, place, words, _of(writer))
 
 
 def _bytes(tile: nodes.Shared) -> int:

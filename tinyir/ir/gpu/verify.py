@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...kit.diag import Diag, Label
@@ -72,58 +73,58 @@ def _check_regions(module: Any) -> Iterator[Diag]:
 
 
 def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
-    def fault(words: str) -> Diag:
-        return Diag("E1603", kernel.name, {"fault": words}, kernel.span)
+    for words in (*_head_faults(kernel, module), *_once_faults(kernel, module), *_size_faults(kernel, module)):
+        yield Diag("E1603", kernel.name, {"fault": words}, kernel.span)
 
-    program = module.plans.program.program
-    if kernel.serves and not any(
-        k.name == kernel.serves and k.regions == kernel.regions and not k.serves for k in module.kernels
-    ):
-        yield fault(Phrase("is for {serves}, which is not a kernel of the same regions", serves=kernel.serves))
-    constants = module.plans.program.model.constants()
-    taken = (
-        {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)}
-        & set(tensors_of(kernel, module)) - constants
-        if kernel.is_once
-        else set()
-    )
-    for name in sorted(taken):
-        yield fault(Phrase("is made once, and reads {name}, which is not a constant of the model", name=name))
-    kept = {t.name for t in program.buffers if t.attr("materialize") != "deferred"}
-    for one in map(program.region, kernel.regions if kernel.is_once and not kernel.serves else ()):
-        for name in sorted({t.name for t in one.outputs} - kept if one else ()):
-            yield fault(Phrase("is made once, and writes {name}, which is not a buffer of the program", name=name))
+
+def _head_faults(kernel: Kernel, module: Any) -> Iterator[str]:
+    """What a kernel is for and on."""
+    served = [k for k in module.kernels if k.name == kernel.serves and k.regions == kernel.regions and not k.serves]
+    if kernel.serves and not served:
+        yield Phrase("is for {serves}, which is not a kernel of the same regions", serves=kernel.serves)
     for name in kernel.regions:
-        if program.region(name) is None:
-            yield fault(Phrase("computes {name}, which is not a region of the program", name=name))
+        if module.plans.program.program.region(name) is None:
+            yield Phrase("computes {name}, which is not a region of the program", name=name)
     if kernel.arch not in ARCHS:
-        yield fault(Phrase("is for {arch}, not for one of {archs}", arch=kernel.arch, archs=", ".join(ARCHS)))
+        yield Phrase("is for {arch}, not for one of {archs}", arch=kernel.arch, archs=", ".join(ARCHS))
+
+
+def _once_faults(kernel: Kernel, module: Any) -> Iterator[str]:
+    """What is made once is made of constants of the model, and kept in buffers."""
+    if not kernel.is_once:
+        return
+    program = module.plans.program
+    taken = {n.tensor for s in statements(kernel.body) for n in reads_in(s) if isinstance(n, Read)}
+    for name in sorted(taken & set(tensors_of(kernel, module)) - program.model.constants()):
+        yield Phrase("is made once, and reads {name}, which is not a constant of the model", name=name)
+    if kernel.serves:
+        return
+    kept = {t.name for t in program.program.buffers if t.attr("materialize") != "deferred"}
+    for one in map(program.program.region, kernel.regions):
+        for name in sorted({t.name for t in one.outputs} - kept if one else ()):
+            yield Phrase("is made once, and writes {name}, which is not a buffer of the program", name=name)
+
+
+def _size_faults(kernel: Kernel, module: Any) -> Iterator[str]:
+    """How many CTAs and threads there are."""
     for word, shape in (("grid", kernel.grid), ("block", kernel.block)):
         if not 1 <= len(shape) <= 3:
-            yield fault(Phrase("has a {word} of {count} axes, not 1 to 3", word=word, count=len(shape)))
-    if (
-        not 1 <= kernel.threads <= 1024
-        or min(kernel.block, default=1) < 1
-        or len(kernel.block) == 3
-        and kernel.block[2] > 64
-    ):
-        yield fault(Phrase("has a block of {threads} threads, not 1 to 1024 (64 along z)", threads=kernel.threads))
+            yield Phrase("has a {word} of {count} axes, not 1 to 3", word=word, count=len(shape))
+    is_deep = len(kernel.block) == 3 and kernel.block[2] > 64
+    if not 1 <= kernel.threads <= 1024 or min(kernel.block, default=1) < 1 or is_deep:
+        yield Phrase("has a block of {threads} threads, not 1 to 1024 (64 along z)", threads=kernel.threads)
     if kernel.cluster and kernel.arch in ARCHS:
-        count = 1
-        for size in kernel.cluster:
-            count *= size
-        if not 1 <= count <= ARCHS[kernel.arch].ctas_per_cluster:
-            yield fault(
-                Phrase(
-                    "has a cluster of {count} CTAs, {ctas_per_cluster} at most on {arch}",
-                    count=count,
-                    ctas_per_cluster=ARCHS[kernel.arch].ctas_per_cluster,
-                    arch=kernel.arch,
-                )
+        count, most = math.prod(kernel.cluster), ARCHS[kernel.arch].ctas_per_cluster
+        if not 1 <= count <= most:
+            yield Phrase(
+                "has a cluster of {count} CTAs, {ctas_per_cluster} at most on {arch}",
+                count=count,
+                ctas_per_cluster=most,
+                arch=kernel.arch,
             )
     symbols = set(module.plans.program.model.symbols())
     for unknown in sorted({n for e in kernel.grid for n in e.names()} - symbols):
-        yield fault(Phrase("has a grid of {unknown}, which is not a symbol of the signature", unknown=unknown))
+        yield Phrase("has a grid of {unknown}, which is not a symbol of the signature", unknown=unknown)
 
 
 # --- names
@@ -133,64 +134,47 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     tensors = tensors_of(kernel, module)
     for v in walked:
         s = v.statement
-        own = dict.fromkeys(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ())))
-        for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
-            if name not in v.names and name not in own:
-                yield _unknown(kernel, s, name, {**v.names, **own})
-        for node in reads_in(s):
-            if isinstance(node, Ref) and node.name not in v.values:
-                yield _unknown(kernel, s, f"%{node.name}", {f"%{n}" for n in v.values})
-            if isinstance(node, Read) and node.tensor not in v.arrays and node.tensor not in tensors:
-                yield _unknown(kernel, s, node.tensor, {**v.arrays, **tensors})
-        for name in [p.name for _, p in places_in(s)] + _array_names(s):
-            if name not in v.arrays and name not in tensors:
-                yield _unknown(kernel, s, name, {**v.arrays, **tensors})
-        for name in [getattr(s, w) for w in ("cursor",) if hasattr(s, w)]:
-            if f"{name}.slot" not in v.names:
-                yield _unknown(kernel, s, name, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")})
+        for name, known in _unknown_names(s, v, tensors):
+            near = ", ".join(nearest(name, known)) or Phrase("nothing like it")
+            yield Diag("E1605", kernel.name, {"name": name, "near": near}, s.span)
         for name in _defined(s):
-            earlier = v.names.get(name, v.arrays.get(name)) if name in v.names or name in v.arrays else None
-            if (
-                name in v.names
-                or name in v.arrays
-                or (
-                    name in tensors
-                    and not isinstance(
-                        s, (nodes.Let, *EXTREMES, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket)
-                    )
-                )
-            ):
-                labels = (
-                    (Label(earlier.span, Phrase("first defined here")),) if earlier is not None and earlier.span else ()
-                )
+            earlier = v.names[name] if name in v.names else v.arrays.get(name)
+            is_taken = name in v.names or name in v.arrays or name in tensors and not isinstance(s, _OF_INTEGERS)
+            if is_taken:
+                span = earlier.span if earlier is not None else None
+                labels = (Label(span, Phrase("first defined here")),) if span else ()
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
 
-def _unknown(kernel: Kernel, s: Any, name: str, known: Any) -> Diag:
-    return Diag(
-        "E1605",
-        kernel.name,
-        {"name": name, "near": ", ".join(nearest(name, known)) or Phrase("nothing like it")},
-        s.span,
-    )
+def _unknown_names(s: Any, v: Visit, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
+    """Names that nothing defines at a statement, each with those of its kind that are known there."""
+    own = dict.fromkeys(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ())))
+    for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
+        if name not in v.names and name not in own:
+            yield name, {**v.names, **own}
+    for node in reads_in(s):
+        if isinstance(node, Ref) and node.name not in v.values:
+            yield f"%{node.name}", {f"%{n}" for n in v.values}
+        if isinstance(node, Read) and node.tensor not in v.arrays and node.tensor not in tensors:
+            yield node.tensor, {**v.arrays, **tensors}
+    for name in [p.name for _, p in places_in(s)] + _array_names(s):
+        if name not in v.arrays and name not in tensors:
+            yield name, {**v.arrays, **tensors}
+    cursor = getattr(s, "cursor", None)
+    if cursor is not None and f"{cursor}.slot" not in v.names:
+        yield cursor, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")}
+
+
+# What defines integers, whose names may be those of tensors, and arrays, whose may not.
+_OF_INTEGERS = (nodes.Let, *EXTREMES, nodes.Choose, nodes.For, nodes.Each, nodes.Order, nodes.Ticket)
+_OF_ONE_NAME = (
+    *(nodes.Let, *EXTREMES, nodes.Choose, nodes.For, nodes.Ticket),
+    *(nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap, nodes.Pick),
+)
 
 
 def _defined(s: Any) -> tuple[str, ...]:
-    if isinstance(
-        s,
-        (
-            nodes.Let,
-            *EXTREMES,
-            nodes.Choose,
-            nodes.For,
-            nodes.Ticket,
-            nodes.Shared,
-            nodes.Reg,
-            nodes.Mbarrier,
-            nodes.TensorMap,
-            nodes.Pick,
-        ),
-    ):
+    if isinstance(s, _OF_ONE_NAME):
         return (s.name,)
     if isinstance(s, nodes.Cursor):
         return (f"{s.name}.slot",)
@@ -198,28 +182,29 @@ def _defined(s: Any) -> tuple[str, ...]:
     return (*names, *(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ()))))
 
 
+# The fields in which a statement names arrays and barriers without a place.
+_ARRAYS_NAMED: dict[type, tuple[str, ...]] = {
+    nodes.Each: ("of",),
+    nodes.Mma: ("acc",),
+    nodes.Wgmma: ("acc",),
+    nodes.RowReduce: ("source", "to"),
+    nodes.WarpReduce: ("name",),
+    nodes.BlockReduce: ("name", "via"),
+    nodes.BlockScan: ("name", "carry", "via"),
+    nodes.Stmatrix: ("source",),
+    nodes.Drain: ("barrier",),
+    nodes.TensorMap: ("tensor",),
+    nodes.Ticket: ("via",),
+    nodes.Publish: ("held", "name"),
+    nodes.LookBack: ("held", "name", "via"),
+}
+
+
 def _array_names(s: Any) -> list[str]:
     """Arrays and barriers that a statement names without a place."""
-    words = {
-        nodes.Each: ("of",),
-        nodes.Mma: ("acc",),
-        nodes.Wgmma: ("acc",),
-        nodes.RowReduce: ("source", "to"),
-        nodes.WarpReduce: ("name",),
-        nodes.BlockReduce: ("name", "via"),
-        nodes.BlockScan: ("name", "carry", *(("via",) if getattr(s, "via", "") else ())),
-        nodes.Stmatrix: ("source",),
-        nodes.Drain: ("barrier",),
-        nodes.TensorMap: ("tensor",),
-        nodes.Ticket: ("via",),
-        nodes.Publish: ("name",),
-        nodes.LookBack: ("name", "via"),
-    }
-    return [
-        *(s.of if isinstance(s, nodes.Pick) else ()),
-        *filter(None, (getattr(s, "held", ""),)),
-        *(getattr(s, w) for w in words.get(type(s), ())),
-    ]
+    if isinstance(s, nodes.Pick):
+        return list(s.of)
+    return [name for word in _ARRAYS_NAMED.get(type(s), ()) if (name := getattr(s, word))]
 
 
 def exprs_in(s: Any) -> Iterator[Expr]:
@@ -264,76 +249,23 @@ def bound_exprs(bound: Bound) -> Iterator[Expr]:
 
 
 def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
+    tensors, has_tma = tensors_of(kernel, module), ARCHS[kernel.arch].has_tma
     for v in walked:
         s = v.statement
-        for what, given, known in words_of(s):
-            if given not in known:
-                yield Diag(
-                    "E1602",
-                    kernel.name,
-                    {
-                        "name": given,
-                        "fault": Phrase("is not a {what}; known: {known}", what=what, known=", ".join(map(str, known))),
-                    },
-                    s.span,
-                )
-        for name, wanted, what in kinds_of(s):
+        faults = [
+            (given, Phrase("is not a {what}; known: {known}", what=what, known=", ".join(map(str, known))))
+            for what, given, known in words_of(s)
+            if given not in known
+        ]
+        for name, kind in kinds_of(s):
             array = v.arrays.get(name)
-            if array is None or not wanted(array):
-                yield Diag("E1602", kernel.name, {"name": name, "fault": Phrase("is not {what}", what=what)}, s.span)
-        for name, fault in misfits(s, v, tensors_of(kernel, module)):
+            if array is None or not kind.holds(array):
+                faults.append((name, Phrase("is not {what}", what=kind.what)))
+        faults += misfits(s, v, kernel, tensors)
+        if isinstance(s, _OF_COPY_ENGINES) and not has_tma:
+            faults.append((type(s).__name__, Phrase("is not on {arch}", arch=kernel.arch)))
+        for name, fault in faults:
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
-        if isinstance(s, nodes.BlockScan) and not s.via and kernel.threads > 32:
-            yield Diag(
-                "E1602",
-                kernel.name,
-                {"name": s.name, "fault": Phrase("is scanned over several warps, which takes `via` shared memory")},
-                s.span,
-            )
-        via, own = (
-            (v.arrays.get(name) for name in (s.via, s.name))
-            if isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via
-            else (None, None)
-        )
-        each = (
-            own.type.shape[0].constant
-            if isinstance(s, nodes.BlockScan) and isinstance(own, nodes.Reg) and own.type.rank == 1
-            else 1
-        )
-        if (
-            isinstance(via, nodes.Shared)
-            and via.bytes // via.ring < each * -(-kernel.threads // 32) * via.type.dtype.bytes
-        ):
-            yield Diag(
-                "E1602",
-                kernel.name,
-                {"name": s.via, "fault": Phrase("has fewer elements than the block has warps")},
-                s.span,
-            )
-        needs = (
-            s
-            if isinstance(
-                s,
-                (
-                    nodes.TensorMap,
-                    nodes.Mbarrier,
-                    nodes.TmaLoad,
-                    nodes.Send,
-                    nodes.TmaStore,
-                    nodes.Wgmma,
-                    nodes.Stmatrix,
-                    *nodes.EARLY,
-                ),
-            )
-            else None
-        )
-        if needs is not None and not ARCHS[kernel.arch].has_tma:
-            yield Diag(
-                "E1602",
-                kernel.name,
-                {"name": type(s).__name__, "fault": Phrase("is not on {arch}", arch=kernel.arch)},
-                s.span,
-            )
 
 
 # --- indices
@@ -341,54 +273,52 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
 
 def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     tensors = tensors_of(kernel, module)
+
+    def fault(s: Any, **facts: Any) -> Diag:
+        return Diag("E1607", kernel.name, facts, s.span)
+
     for v in walked:
         s = v.statement
-        used = [
-            (
-                p.name,
-                p.index,
-                p.slot,
-                not isinstance(
-                    s, (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum, *ACROSS)
-                ),
-            )
-            for _, p in places_in(s)
-        ]
+        may_be_whole = not isinstance(s, _OF_ELEMENTS)
+        used = [(p.name, p.index, p.slot, may_be_whole) for _, p in places_in(s)]
         used += [(n.tensor, n.index, n.slot, False) for n in reads_in(s) if isinstance(n, Read)]
-        for name, index, slot, may_be_whole in used:
-            item = (
-                tensors[tensor_of(name, v)]
-                if tensor_of(name, v) in tensors and name not in tensors
-                else v.arrays.get(name, tensors.get(name))
-            )
-            if item is None:  # named already (E1605)
+        for name, index, slot, is_maybe_whole in used:
+            rank, ring = _brackets_of(name, v, tensors)
+            if rank is None:  # named already (E1605)
                 continue
             if isinstance(s, nodes.StoreRows) and name == s.to.name and s.dims:
                 rank, ring = len(s.dims), 1
-            elif isinstance(item, nodes.TensorMap):
-                rank, ring = len(item.box), 1
-            elif isinstance(item, nodes.Mbarrier):
-                rank, ring = 0, item.ring
-            else:
-                rank, ring = item.type.rank, max(getattr(item, "ring", 1), getattr(item, "cluster", 0))
-            if len(index) != rank and not (may_be_whole and not index):
-                yield Diag(
-                    "E1607", kernel.name, {"name": name, "given": len(index), "wanted": rank, "what": "indices"}, s.span
-                )
+            if len(index) != rank and not (is_maybe_whole and not index):
+                yield fault(s, name=name, given=len(index), wanted=rank, what="indices")
             elif (ring > 1) != (slot is not None):
-                yield Diag(
-                    "E1607",
-                    kernel.name,
-                    {
-                        "name": name,
-                        "given": int(slot is not None),
-                        "wanted": int(ring > 1),
-                        "what": Phrase("ring slots"),
-                    },
-                    s.span,
-                )
+                slots = Phrase("ring slots")
+                yield fault(s, name=name, given=int(slot is not None), wanted=int(ring > 1), what=slots)
 
 
+def _brackets_of(name: str, v: Visit, tensors: Mapping[str, Any]) -> tuple[int | None, int]:
+    """How many indices a place of this name has, and how many slots; None where nothing is called so."""
+    picked = tensor_of(name, v)
+    item = tensors[picked] if picked in tensors and name not in tensors else v.arrays.get(name, tensors.get(name))
+    if item is None:
+        return None, 1
+    if isinstance(item, nodes.TensorMap):
+        return len(item.box), 1
+    if isinstance(item, nodes.Mbarrier):
+        return 0, item.ring
+    return item.type.rank, max(getattr(item, "ring", 1), getattr(item, "cluster", 0))
+
+
+_OF_ELEMENTS = (nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic, nodes.Resum, *ACROSS)
+_OF_COPY_ENGINES = (  # what is on cards with a copy engine alone
+    nodes.TensorMap,
+    nodes.Mbarrier,
+    nodes.TmaLoad,
+    nodes.Send,
+    nodes.TmaStore,
+    nodes.Wgmma,
+    nodes.Stmatrix,
+    *nodes.EARLY,
+)
 _CHECKS = (
     check_bounds,
     check_vectors,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...kit.records import dataclass, fields, is_dataclass
@@ -77,58 +77,78 @@ def _block(
         for name, value in getattr(s, "lets", ()):
             inside = inside.with_let(name, value)
         yield Visit(s, path, names, arrays, values, facts, inside)
-        if isinstance(s, nodes.For):
-            yield from _block(
-                s.body, (*path, s), {**names, s.name: s}, arrays, values, facts.with_range(s.name, s.low, end_of(s))
-            )
-        elif isinstance(s, nodes.If):
-            yield from _block(s.body, (*path, s), names, arrays, values, facts.with_guard(s.guard))
-            yield from _block(s.otherwise, (*path, s), names, arrays, values, facts.with_broken(s.guard))
-        elif isinstance(s, nodes.Role):
-            count = s.threads // 128
-            yield from _block(
-                s.body,
-                (*path, s),
-                names,
-                arrays,
-                values,
-                facts.with_range("warpgroup.index", ZERO, Expr.of(max(1, count))),
-            )
-        elif isinstance(s, nodes.Each):
-            yield from _block(
-                s.body,
-                (*path, s),
-                {**names, **dict.fromkeys(s.names, s)},
-                arrays,
-                values,
-                _each_facts(s, arrays, facts),
-            )
-        elif isinstance(s, nodes.Let):
-            names, facts = {**names, s.name: s}, facts.with_let(s.name, s.value)
-        elif isinstance(s, EXTREMES):
-            names, facts = {**names, s.name: s}, facts.with_extreme(s)
-        elif isinstance(s, nodes.Choose):
-            names, facts = {**names, s.name: s}, facts.with_range(s.name, Expr.of(-1), s.extent)
-        elif isinstance(s, nodes.Ticket):
-            names, facts = {**names, s.name: s}, facts.with_range(s.name, ZERO, s.extent)
-        elif isinstance(s, nodes.Assume):
-            facts = facts.with_guard(s.guard)
-        elif isinstance(s, nodes.Order):
-            names = {**names, **dict.fromkeys(s.names, s)}
-            for name, extent in zip(s.names, s.extents):
-                facts = facts.with_range(name, ZERO, extent)
-        elif isinstance(s, nodes.Cursor):
-            names = {**names, **dict.fromkeys((f"{s.name}.slot", f"{s.name}.phase", f"{s.name}.previous"), s)}
-            facts = facts.with_range(f"{s.name}.slot", ZERO, Expr.of(s.ring)).with_range(
-                f"{s.name}.previous", ZERO, Expr.of(s.ring)
-            )
-            facts = facts.with_range(f"{s.name}.phase", ZERO, Expr.of(2))
+        blocks = _BLOCKS_OF.get(type(s))
+        if blocks is not None:
+            for inner, own_names, own_facts in blocks(s, arrays, facts):
+                known = {**names, **dict.fromkeys(own_names, s)} if own_names else names
+                yield from _block(inner, (*path, s), known, arrays, values, own_facts)
+            continue
+        defined, facts = _known_behind(s, facts)
+        if defined:
+            names = {**names, **dict.fromkeys(defined, s)}
         elif isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
             arrays = {**arrays, s.name: s}
         elif isinstance(s, nodes.Pick):
             arrays = {**arrays, s.name: arrays.get(s.of[0], s)}
         elif isinstance(s, nodes.Value):
             values |= {s.name}
+
+
+Inner = tuple[Iterable[Statement], tuple[str, ...], Facts]  # a block of a statement, the names and facts of it
+
+
+def _blocks_of_for(s: nodes.For, arrays: Mapping[str, Any], facts: Facts) -> Iterator[Inner]:
+    yield s.body, (s.name,), facts.with_range(s.name, s.low, end_of(s))
+
+
+def _blocks_of_if(s: nodes.If, arrays: Mapping[str, Any], facts: Facts) -> Iterator[Inner]:
+    yield s.body, (), facts.with_guard(s.guard)
+    yield s.otherwise, (), facts.with_broken(s.guard)
+
+
+def _blocks_of_role(s: nodes.Role, arrays: Mapping[str, Any], facts: Facts) -> Iterator[Inner]:
+    warpgroups = max(1, s.threads // 128)
+    yield s.body, (), facts.with_range("warpgroup.index", ZERO, Expr.of(warpgroups))
+
+
+def _blocks_of_each(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Iterator[Inner]:
+    array = arrays.get(s.of)
+    sizes = map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()
+    for name, size in zip(s.names, sizes):
+        facts = facts.with_range(name, ZERO, size)
+    yield s.body, s.names, facts
+
+
+_BLOCKS_OF: dict[type, Callable[[Any, Mapping[str, Any], Facts], Iterator[Inner]]] = {
+    nodes.For: _blocks_of_for,
+    nodes.If: _blocks_of_if,
+    nodes.Role: _blocks_of_role,
+    nodes.Each: _blocks_of_each,
+}
+
+
+def _known_behind(s: Statement, facts: Facts) -> tuple[tuple[str, ...], Facts]:
+    """The integer names that a statement defines, and the facts behind it."""
+    if isinstance(s, nodes.Let):
+        return (s.name,), facts.with_let(s.name, s.value)
+    if isinstance(s, EXTREMES):
+        return (s.name,), facts.with_extreme(s)
+    if isinstance(s, nodes.Choose):
+        return (s.name,), facts.with_range(s.name, Expr.of(-1), s.extent)
+    if isinstance(s, nodes.Ticket):
+        return (s.name,), facts.with_range(s.name, ZERO, s.extent)
+    if isinstance(s, nodes.Assume):
+        return (), facts.with_guard(s.guard)
+    if isinstance(s, nodes.Order):
+        names, ends = s.names, s.extents
+    elif isinstance(s, nodes.Cursor):
+        ring = Expr.of(s.ring)
+        names, ends = (f"{s.name}.slot", f"{s.name}.previous", f"{s.name}.phase"), (ring, ring, Expr.of(2))
+    else:
+        return (), facts
+    for name, end in zip(names, ends):
+        facts = facts.with_range(name, ZERO, end)
+    return names, facts
 
 
 def tensors_of(kernel: Kernel, module: Any) -> dict[str, Any]:
@@ -151,15 +171,6 @@ def end_of(loop: nodes.For) -> Expr:
     step = loop.step.constant
     whole = step is not None and step > 1 and all(c % step == 0 for c, _ in (loop.high - loop.low).terms)
     return loop.high - loop.step + 1 if whole else loop.high
-
-
-def _each_facts(s: nodes.Each, arrays: Mapping[str, Any], facts: Facts) -> Facts:
-    array = arrays.get(s.of)
-    for name, size in zip(
-        s.names, map(Expr.of, s.size) if s.size else array.type.shape if isinstance(array, nodes.Reg) else ()
-    ):
-        facts = facts.with_range(name, ZERO, size)
-    return facts
 
 
 @functools.cache

@@ -335,35 +335,38 @@ class _Walk:
                 self.lost |= set(_tensors_written((s,), self.arrays))
 
     def _one(self, s: Statement, point: Point) -> Point:
+        """The point behind a statement."""
         if isinstance(s, (nodes.Shared, nodes.Reg, nodes.TensorMap, nodes.Pick)):
             self.arrays[s.name] = s
-        elif isinstance(s, nodes.Let):
-            return point.with_name(s.name, s.value)
-        elif isinstance(s, (nodes.Choose, *EXTREMES)):
-            return replace(point, lost=point.lost | {s.name})
-        elif isinstance(s, nodes.Cursor):
-            return replace(point, lost=point.lost | {f"{s.name}.{part}" for part in ("slot", "phase", "previous")})
-        elif isinstance(s, nodes.Ticket):
-            return without(point, {"cta.x"}).with_dim(
-                s.name, ZERO, s.extent
-            )  # in any order the CTAs get each number once
-        elif isinstance(s, nodes.Order):
-            return self._order(s, point)
-        elif isinstance(s, nodes.For):
-            self._loop(s, point)
-        elif isinstance(s, nodes.If):
-            self.block(s.body, point.under(s.guard))
-            self.block(s.otherwise, point.under(s.guard, is_broken=True))
-        elif isinstance(s, nodes.Role):
-            unit = 128 if s.unit == "warpgroups" else 32
-            self.block(s.body, with_threads(without_threads(point), self.kernel, unit * s.first, unit * s.last))
-        elif isinstance(s, nodes.Each):
-            self._each(s, point)
-        elif isinstance(s, nodes.StoreRows):
-            self._store(s, self._by_one(point, 128)[0])
-        elif isinstance(s, (nodes.Store, nodes.TmaStore)):
-            self._store(s, point)
-        return point
+        enter = self._ENTERED.get(type(s))
+        if enter is not None:
+            enter(self, s, point)
+        behind = self._BEHIND.get(type(s))
+        return point if behind is None else behind(self, s, point)
+
+    def _let(self, s: nodes.Let, point: Point) -> Point:
+        return point.with_name(s.name, s.value)
+
+    def _unknown(self, s: Any, point: Point) -> Point:
+        """Integers that are not followed: data decide them, or how often a cursor has advanced."""
+        parts = ("slot", "phase", "previous")
+        names = [f"{s.name}.{part}" for part in parts] if isinstance(s, nodes.Cursor) else [s.name]
+        return replace(point, lost=point.lost.union(names))
+
+    def _ticket(self, s: nodes.Ticket, point: Point) -> Point:
+        """In any order the CTAs get each number once."""
+        return without(point, {"cta.x"}).with_dim(s.name, ZERO, s.extent)
+
+    def _if(self, s: nodes.If, point: Point) -> None:
+        self.block(s.body, point.under(s.guard))
+        self.block(s.otherwise, point.under(s.guard, is_broken=True))
+
+    def _role(self, s: nodes.Role, point: Point) -> None:
+        unit = 128 if s.unit == "warpgroups" else 32
+        self.block(s.body, with_threads(without_threads(point), self.kernel, unit * s.first, unit * s.last))
+
+    def _store_rows(self, s: nodes.StoreRows, point: Point) -> None:
+        self._store(s, self._by_one(point, 128)[0])
 
     def _loop(self, s: nodes.For, point: Point) -> None:
         step = point.expr(s.step).constant
@@ -447,6 +450,24 @@ class _Walk:
             point = point.with_dim(axis, Expr.of(0), size)
         plain = replace(point, names={d: Expr.of(d) for d in point.dims}, lost=frozenset())
         self.writes.append(_Write(s, name, plain, tuple(map(point.expr, index)), clip))
+
+    _ENTERED = {
+        nodes.For: _loop,
+        nodes.If: _if,
+        nodes.Role: _role,
+        nodes.Each: _each,
+        nodes.StoreRows: _store_rows,
+        nodes.Store: _store,
+        nodes.TmaStore: _store,
+    }
+    _BEHIND = {
+        nodes.Let: _let,
+        nodes.Choose: _unknown,
+        **dict.fromkeys(EXTREMES, _unknown),
+        nodes.Cursor: _unknown,
+        nodes.Ticket: _ticket,
+        nodes.Order: _order,
+    }
 
 
 def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> Iterator[str]:
