@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 from tests.bench.attention_forms import FORMS, added, operands, written  # noqa: E402
 from tests.bench.attention_forms import flex as flex_of  # noqa: E402
 from tests.bench.card import card_here  # noqa: E402
-from tests.bench.measured import mean, measure, texts_of  # noqa: E402
+from tests.bench.measured import mean, measure, text_and_remarks, texts_of  # noqa: E402
 
 TOKENS = 16384  # of all batches together
 HIDDEN = 2048  # of all heads together
@@ -405,16 +405,6 @@ def tables(rows: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
-def prepared(case: Case, folder: Path | None) -> tuple[str, tuple[str, ...]]:
-    """The text of a case, compiled into the cache, and what ptxas says of wgmma and of spills."""
-    from tinyir.runtime.compile import cubins_of
-
-    text = (folder / f"{case.name}.cu").read_text(encoding="utf-8") if folder else emitted(case)
-    log = "\n".join(c.log for c in cubins_of(text, "sm_90a", jobs=1).values()).splitlines()
-    said = (line for line in log if "C75" in line or "spill" in line and " 0 bytes spill stores" not in line)
-    return text, tuple(f"{case.name}: {line.strip()}" for line in said)
-
-
 def line(case: Case, row: dict[str, Any]) -> str:
     """What is printed of a case."""
     theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
@@ -446,7 +436,9 @@ def main() -> int:
         from tests.bench import attention_sm80
 
         return attention_sm80.measure(args.out, args.limit, args.plans, args.only)
-    texts = texts_of(cases(args.part, args.only), functools.partial(prepared, folder=args.texts))
+    texts = texts_of(
+        cases(args.part, args.only), functools.partial(text_and_remarks, folder=args.texts, emitted=emitted)
+    )
     return measure(texts, args.out, args.limit, measure_case, line, tables)
 
 

@@ -31,8 +31,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import card_here, versions_here  # noqa: E402
+from tests.bench.card import card_here  # noqa: E402
 from tests.bench.gemm import on_stream  # noqa: E402
+from tests.bench.measured import measure_all, tell_ratios  # noqa: E402
 from tests.bench.odd import Clock  # noqa: E402
 from tests.unit.stages import graph  # noqa: E402
 
@@ -284,38 +285,19 @@ def main() -> int:
         texts = list(pool.map(emitted, every, [args.dtype] * len(every)))
     import torch
 
-    from tinyir.runtime.cuda import CudaDevice
-
     torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
-    torch.cuda.init()
-    device = CudaDevice()
-    found: list[dict[str, Any]] = []
-    failed, until = 0, time.monotonic() + args.compile
-    try:
-        clock = Clock(device)
-        for case, text in zip(every, texts):
-            try:
-                if text.startswith("?"):
-                    raise RuntimeError(text[1:])
-                found.append(measure(device, clock, case, text, args.dtype, time.monotonic() < until))
-            except Exception as fault:  # noqa: BLE001 - it is told, and the other cases are measured
-                failed += 1
-                print(f"| {case} | failed: {str(fault)[:300]} |", flush=True)
-                continue
-            print(told(found[-1]), flush=True)
-            args.out.write_text(
-                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
-                encoding="utf-8",
-            )
-    finally:
-        device.release()
+    until = time.monotonic() + args.compile
+
+    def measured(device: Any, clock: Clock, case: Case, text: str) -> dict[str, Any]:
+        if text.startswith("?"):
+            raise RuntimeError(text[1:])
+        return measure(device, clock, case, text, args.dtype, time.monotonic() < until)
+
+    found, failed = measure_all(every, texts, args.out, measured, told)
     for layout in args.layouts.split(","):
         for name in ("cudnn", "cudnn_last", "compiled"):
             rows = [row for row in found if row["layout"] == layout and f"{name}_us" in row]
-            ratios = [row[f"{name}_us"] / row["ours_us"] for row in rows]
-            if ratios:
-                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-                print(f"{layout}: over {name} {mean:.3f} in geometric mean of {len(ratios)}, least {min(ratios):.3f}")
+            tell_ratios(f"{layout}: over {name}", [row[f"{name}_us"] / row["ours_us"] for row in rows])
     return 1 if failed else 0
 
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.bench.attention import MOST_ERROR, NEAR, graph_of  # noqa: E402
 from tests.bench.card import card_here  # noqa: E402
-from tests.bench.measured import mean, measure, texts_of  # noqa: E402
+from tests.bench.measured import mean, measure, text_and_remarks, texts_of  # noqa: E402
 
 LENGTHS = (1024, 4096, 16384, 65536)
 BATCHES = (1, 8, 32)
@@ -314,18 +314,6 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(found)
 
 
-def prepared(case: Case, folder: Path | None) -> tuple[str | None, tuple[str, ...]]:
-    """The text of a case, compiled into the cache, and what ptxas says of wgmma and of spills."""
-    from tinyir.runtime.compile import cubins_of
-
-    text = (folder / f"{case.name}.cu").read_text(encoding="utf-8") if folder else emitted(case)
-    if text is None:
-        return None, ()
-    log = "\n".join(c.log for c in cubins_of(text, "sm_90a", jobs=1).values()).splitlines()
-    said = (line for line in log if "C75" in line or "spill" in line and " 0 bytes spill stores" not in line)
-    return text, tuple(f"{case.name}: {line.strip()}" for line in said)
-
-
 def line(case: Case, row: dict[str, Any]) -> str:
     """What is printed of a case."""
     theirs = " ".join(f"{name} {ratio:.3f}" for name, ratio in row["ratio"].items())
@@ -353,7 +341,7 @@ def main() -> int:
             if text is not None:
                 (args.emit / f"{case.name}.cu").write_text(text, encoding="utf-8")
         return 0
-    texts = texts_of(wanted, functools.partial(prepared, folder=args.texts))
+    texts = texts_of(wanted, functools.partial(text_and_remarks, folder=args.texts, emitted=emitted))
     return measure(texts, args.out, args.limit, measure_case, line, table)
 
 

@@ -1,5 +1,5 @@
-"""What the benches of attention have in common: texts of cases made and compiled side by side, and cases measured one
-after the other, each result stored as soon as it is there."""
+"""What the benches of many cases have in common: texts made and compiled side by side, and cases measured one after the
+other, each result stored as soon as it is there."""
 
 from __future__ import annotations
 
@@ -40,6 +40,21 @@ def texts_of(cases: Iterable[Hashable], prepared: Callable[[Any], tuple[Any, tup
     return {case: text for case, (text, _) in found.items() if text is not None}
 
 
+def text_and_remarks(
+    case: Any, folder: Path | None, emitted: Callable[[Any], str | None]
+) -> tuple[str | None, tuple[str, ...]]:
+    """The text of a case, which may be in a folder already, compiled into the cache, and what ptxas says of wgmma and
+    of spills."""
+    from tinyir.runtime.compile import cubins_of
+
+    text = (folder / f"{case.name}.cu").read_text(encoding="utf-8") if folder else emitted(case)
+    if text is None:
+        return None, ()
+    log = "\n".join(c.log for c in cubins_of(text, "sm_90a", jobs=1).values()).splitlines()
+    said = (line for line in log if "C75" in line or "spill" in line and " 0 bytes spill stores" not in line)
+    return text, tuple(f"{case.name}: {line.strip()}" for line in said)
+
+
 def measure(
     texts: dict[Any, Any],
     out: Path,
@@ -76,4 +91,45 @@ def measure(
     return 0 if all(row["is_near"] for row in rows) and not left else 1
 
 
-__all__ = ["made_of", "mean", "measure", "texts_of"]
+def measure_all(
+    cases: Iterable[Any],
+    texts: Iterable[Any],
+    out: Path,
+    measure_case: Callable[[Any, Any, Any, Any], dict[str, Any]],
+    told: Callable[[dict[str, Any]], str],
+) -> tuple[Rows, int]:
+    """The rows of all cases that could be measured, and how many could not. `measure_case` takes the device, its clock,
+    the case and its text; `told` is printed of each."""
+    import torch
+
+    from tests.bench.odd import Clock
+    from tinyir.runtime.cuda import CudaDevice
+
+    torch.cuda.init()
+    device = CudaDevice()
+    rows: Rows = []
+    failed = 0
+    try:
+        clock = Clock(device)
+        for case, text in zip(cases, texts):
+            try:
+                rows.append(measure_case(device, clock, case, text))
+            except Exception as fault:  # noqa: BLE001 - it is told, and the other cases are measured
+                failed += 1
+                print(f"| {case} | failed: {str(fault)[:300]} |", flush=True)
+                continue
+            print(told(rows[-1]), flush=True)
+            found = {"card": device.description, "versions": versions_here(), "rows": rows}
+            out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    finally:
+        device.release()
+    return rows, failed
+
+
+def tell_ratios(what: str, ratios: list[float]) -> None:
+    """Prints the mean and the least of what ours is faster by."""
+    if ratios:
+        print(f"{what} {mean(ratios):.3f} in geometric mean of {len(ratios)}, least {min(ratios):.3f}")
+
+
+__all__ = ["made_of", "mean", "measure", "measure_all", "tell_ratios", "text_and_remarks", "texts_of"]

@@ -32,8 +32,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.card import card_here, versions_here  # noqa: E402
+from tests.bench.card import card_here  # noqa: E402
 from tests.bench.gemm import on_stream  # noqa: E402
+from tests.bench.measured import measure_all, tell_ratios  # noqa: E402
 from tests.bench.odd import Clock  # noqa: E402
 from tests.unit.stages import graph  # noqa: E402
 
@@ -325,38 +326,20 @@ def main() -> int:
         texts = list(pool.map(emitted, every, [args.plans] * len(every)))
     import torch
 
-    from tinyir.runtime.cuda import CudaDevice
-
     torch.backends.cudnn.benchmark = True
-    torch.cuda.init()
-    device = CudaDevice()
-    found: list[dict[str, Any]] = []
-    failed, until = 0, time.monotonic() + args.compile
-    try:
-        clock = Clock(device)
-        for case, text in zip(every, texts):
-            try:
-                found.append(measure(device, clock, case, text, time.monotonic() < until))
-                failed += sum("fault" in plan for plan in found[-1]["plans"])
-            except Exception as fault:  # noqa: BLE001 - it is told, and the other cases are measured
-                failed += 1
-                print(f"| {case} | failed: {str(fault)[:300]} |", flush=True)
-                continue
-            print(told(found[-1]), flush=True)
-            args.out.write_text(
-                json.dumps({"card": device.description, "versions": versions_here(), "rows": found}, indent=1) + "\n",
-                encoding="utf-8",
-            )
-    finally:
-        device.release()
+    until = time.monotonic() + args.compile
+
+    def measured(device: Any, clock: Clock, case: Case, plans: list[tuple[Any, str]]) -> dict[str, Any]:
+        return measure(device, clock, case, plans, time.monotonic() < until)
+
+    found, failed = measure_all(every, texts, args.out, measured, told)
+    failed += sum("fault" in plan for row in found for plan in row["plans"])
     for layout in args.layouts.split(","):
         for kind in wanted:
             for name in ("cudnn", "compiled"):
                 rows = [r for r in found if r["layout"] == layout and r["kind"] == kind and f"{name}_us" in r]
                 ratios = [r[f"{name}_us"] / r["plans"][0]["us"] for r in rows if "us" in r["plans"][0]]
-                if ratios:
-                    mean, least = math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios)
-                    print(f"{layout} {kind}: over {name} {mean:.3f} in geometric mean, least {least:.3f}")
+                tell_ratios(f"{layout} {kind}: over {name}", ratios)
     return 1 if failed else 0
 
 

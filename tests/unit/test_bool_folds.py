@@ -9,32 +9,22 @@ from tests.fuzz.trial import faults_of
 from tinyir.ir import tiny
 from tinyir.ir.ops import UPDATES
 
+from .fold_programs import folds_of, program
 from .stages import needs_host_compiler
 
 FOLDS = [word for word in UPDATES if word != "UPDATE"]
 
 
+INPUTS = {"x": "bool[5, 64]", "long": "bool[3000]", "at": "i64[3]", "some": "bool[3, 64]"}
+
+
 def text_of() -> str:
     """Every fold along every axis and along all, forwards and back, at places and in a scan."""
-    outputs, lines = [], []
-
-    def add(name: str, shape: str, line: str) -> None:
-        outputs.append((name, shape))
-        lines.append(f"  %{name} = {line} : bool{shape}")
-
+    outputs = [made for op in FOLDS for made in folds_of(op, "bool", is_exclusive=False)]
     for op in FOLDS:
-        stated = f"op={op}, dtype=bool"
-        add(f"{op}.rows", "[5]", f"REDUCE(x) {{{stated}, axes=[1]}}")
-        add(f"{op}.columns", "[64]", f"REDUCE(x) {{{stated}, axes=[0]}}")
-        add(f"{op}.all", "[]", f"REDUCE(x) {{{stated}, axes=[0, 1]}}")
-        add(f"{op}.line", "[]", f"REDUCE(long) {{{stated}, axes=[0]}}")
-        add(f"{op}.scan", "[5, 64]", f"SCAN(x) {{{stated}, axis=1}}")
-        add(f"{op}.back", "[5, 64]", f"SCAN(x) {{{stated}, axis=0, reverse=true, exclusive=true}}")
-        add(f"{op}.run", "[3000]", f"SCAN(long) {{{stated}, axis=0}}")
-        add(f"{op}.placed", "[5, 64]", f"SCATTER(x, at, some) {{axis=0, op={op}}}")
-    head = "tinyir 1.0 tiny\n\nmodel folds\n  in  x : bool[5, 64]\n  in  long : bool[3000]\n  in  at : i64[3]\n"
-    head += "  in  some : bool[3, 64]\n" + "".join(f"  out {name} : bool{shape}\n" for name, shape in outputs)
-    return head + "\n" + "\n".join(lines) + "\n\noutputs: " + ", ".join(f"%{name}" for name, _ in outputs) + "\n"
+        outputs.append((f"{op}.all", "[]", f"REDUCE(x) {{op={op}, dtype=bool, axes=[0, 1]}}"))
+        outputs.append((f"{op}.placed", "[5, 64]", f"SCATTER(x, at, some) {{axis=0, op={op}}}"))
+    return program(INPUTS, outputs, "bool")
 
 
 @needs_host_compiler

@@ -11,6 +11,7 @@ from tinyir.ir import tiny
 from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 
+from .fold_programs import folds_of, program
 from .stages import needs_host_compiler
 
 NARROW = ("i8", "u8", "i16", "fp16", "bf16", "fp8e4m3", "fp8e5m2")
@@ -20,27 +21,14 @@ WINDOW = "VIEW(image) {{index_map=[i0, i1, i2 + i4, i3 + i5]}} : {0}[1, 2, 4, 4,
 
 def text_of(name: str) -> str:
     """Folds along rows, columns, lines, windows and nothing; scans both ways, the first element of which folds none."""
-    outputs: list[tuple[str, str]] = []
-    lines = [f"  %window = {WINDOW.format(name)}"]
-
-    def add(output: str, shape: str, line: str) -> None:
-        outputs.append((output, shape))
-        lines.append(f"  %{output} = {line} : {name}{shape}")
-
-    for op in ("SUM", "MAX", "MIN"):
+    ops = ("SUM", "MAX", "MIN")
+    outputs = [made for op in ops for made in folds_of(op, name, is_exclusive=True)]
+    for op in ops:
         stated = f"op={op}, dtype={name}"
-        add(f"{op}.rows", "[5]", f"REDUCE(x) {{{stated}, axes=[1]}}")
-        add(f"{op}.columns", "[64]", f"REDUCE(x) {{{stated}, axes=[0]}}")
-        add(f"{op}.line", "[]", f"REDUCE(long) {{{stated}, axes=[0]}}")
-        add(f"{op}.none", "[5]", f"REDUCE(none) {{{stated}, axes=[1]}}")
-        add(f"{op}.windows", "[1, 2, 4, 4]", f"REDUCE(%window) {{{stated}, axes=[4, 5]}}")
-        add(f"{op}.scan", "[5, 64]", f"SCAN(x) {{{stated}, axis=1, exclusive=true}}")
-        add(f"{op}.back", "[5, 64]", f"SCAN(x) {{{stated}, axis=0, reverse=true, exclusive=true}}")
-        add(f"{op}.run", "[3000]", f"SCAN(long) {{{stated}, axis=0, exclusive=true}}")
-    tensors = [f"  in  {tensor} : {name}{shape}" for tensor, shape in SHAPES.items()]
-    tensors += [f"  out {output} : {name}{shape}" for output, shape in outputs]
-    results = ", ".join(f"%{output}" for output, _ in outputs)
-    return "\n".join(["tinyir 1.0 tiny", "", "model folds", *tensors, "", *lines, "", f"outputs: {results}", ""])
+        outputs.append((f"{op}.none", "[5]", f"REDUCE(none) {{{stated}, axes=[1]}}"))
+        outputs.append((f"{op}.windows", "[1, 2, 4, 4]", f"REDUCE(%window) {{{stated}, axes=[4, 5]}}"))
+    inputs = {tensor: f"{name}{shape}" for tensor, shape in SHAPES.items()}
+    return program(inputs, outputs, name, [f"  %window = {WINDOW.format(name)}"])
 
 
 @needs_host_compiler
