@@ -9,48 +9,19 @@ outputs `o0`, ....
 
 from __future__ import annotations
 
-import argparse
-import io
-import json
-import tarfile
-import zipfile
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+try:
+    from .making import Files, Wrapped, archives_of, distinct, normal, outputs_of, packed, whole, write
+except ImportError:
+    from making import Files, Wrapped, archives_of, distinct, normal, outputs_of, packed, whole, write
+
 Program = tuple[Callable[..., Any] | nn.Module, tuple[Any, ...]]
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Numbers of a normal distribution, apart from 0 and from halves."""
-    return torch.randn(*shape).to(dtype)
-
-
-def whole(*shape: int, low: int = -9, high: int = 9, dtype: torch.dtype = torch.int64) -> torch.Tensor:
-    """Whole numbers."""
-    return torch.randint(low, high, shape).to(dtype)
-
-
-def distinct(*shape: int) -> torch.Tensor:
-    """Numbers of which no two are equal."""
-    count = int(np.prod(shape))
-    return (torch.randperm(count).float() - count / 2 + 0.25).reshape(shape) / 3
-
-
-class Wrapped(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
 
 
 class Mlp(nn.Module):
@@ -448,92 +419,27 @@ def dynamic_programs() -> dict[str, tuple[Any, tuple[Any, ...], Any]]:
     }
 
 
-def trimmed(raw: bytes) -> bytes:
-    """An archive without what is not the model's: sample inputs, and the source lines of each node."""
-    given, made = zipfile.ZipFile(io.BytesIO(raw)), io.BytesIO()
-    with zipfile.ZipFile(made, "w") as out:
-        for info in given.infolist():
-            if "/data/sample_inputs/" in info.filename:
-                continue
-            body = given.read(info)
-            if info.filename.endswith("/models/model.json"):
-                model = json.loads(body)
-                for node in model["graph_module"]["graph"]["nodes"]:
-                    node["metadata"] = {k: v for k, v in node["metadata"].items() if k == "nn_module_stack"}
-                body = json.dumps(model).encode()
-            out.writestr(zipfile.ZipInfo(info.filename), body)
-    return made.getvalue()
+def made_of(module: nn.Module, inputs: tuple[Any, ...], dynamic: Any) -> Files:
+    """A program with its inputs and results; its norms have running means and variances other than 0 and 1."""
+    module = module.eval()
+    for own in module.buffers():
+        if own.dtype.is_floating_point and own.ndim:
+            own.data.copy_(torch.rand_like(own) + 0.5)
+    shapes = None if dynamic is None else {"inputs": dynamic} if isinstance(module, Wrapped) else dynamic
+    archives = archives_of(torch.export.export(module, inputs, dynamic_shapes=shapes))
+    arrays = {f"i{n}": outputs_of(v)[0] for n, v in enumerate(inputs)}
+    arrays |= {f"o{n}": v for n, v in enumerate(outputs_of(module(*inputs)))}
+    return {"npz": packed(arrays), **archives}
 
 
-def outputs_of(found: Any) -> list[np.ndarray]:
-    """Every tensor of a result, bf16 as fp32."""
-    if isinstance(found, torch.Tensor):
-        found = found.detach()
-        return [(found.float() if found.dtype == torch.bfloat16 else found).numpy()]
-    return [array for part in found for array in outputs_of(part)]
-
-
-def archive_of(program: Any) -> bytes:
-    """What torch.export.save writes."""
-    out = io.BytesIO()
-    torch.export.save(program, out)
-    return trimmed(out.getvalue())
-
-
-def adder(tar: tarfile.TarFile) -> Callable[[str, bytes], None]:
-    """What adds a file to an archive of archives, by name and content."""
-
-    def add(name: str, body: bytes) -> None:
-        info = tarfile.TarInfo(name)
-        info.size = len(body)
-        tar.addfile(info, io.BytesIO(body))
-
-    return add
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=str(Path(__file__).parent / "archives.tar.xz"))
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    only = set(options.only.split(",")) - {""}
-    torch.manual_seed(0)
+def every_program() -> Iterator[tuple[str, Callable[[], Files]]]:
+    """All of them, in the order in which they are made."""
     given: dict[str, tuple[Any, tuple[Any, ...], Any]] = {
         name: (f if isinstance(f, nn.Module) else Wrapped(f), inputs, None) for name, (f, inputs) in programs().items()
     }
-    given |= dynamic_programs()
-    with tarfile.open(options.out, "w:xz") as tar:
-        add = adder(tar)
-        for name, (module, inputs, dynamic) in given.items():
-            if only and name not in only:
-                continue
-            module = module.eval()
-            for parameter in module.buffers():
-                if parameter.dtype.is_floating_point and parameter.ndim:
-                    parameter.data.copy_(torch.rand_like(parameter) + 0.5)
-            try:
-                shapes = None if dynamic is None else {"inputs": dynamic} if isinstance(module, Wrapped) else dynamic
-                program = torch.export.export(module, inputs, dynamic_shapes=shapes)
-                plain, core = archive_of(program), archive_of(program.run_decompositions())
-                results = outputs_of(module(*inputs))
-            except Exception as fault:  # noqa: BLE001 (another program is another matter)
-                print(f"{name}: {type(fault).__name__} {str(fault)[:200]}")
-                continue
-            arrays = {f"i{n}": outputs_of(v)[0] for n, v in enumerate(inputs)}
-            arrays |= {f"o{n}": v for n, v in enumerate(results)}
-            packed = io.BytesIO()
-            np.savez(packed, **arrays)
-            add(f"{name}.npz", packed.getvalue())
-            add(f"{name}.pt2", plain)
-            if json.loads(_graph(plain)) != json.loads(_graph(core)):
-                add(f"{name}.core.pt2", core)
-            print(name, len(plain))
-
-
-def _graph(raw: bytes) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        return archive.read(next(n for n in archive.namelist() if n.endswith("models/model.json")))
+    for name, item in (given | dynamic_programs()).items():
+        yield name, lambda item=item: made_of(*item)
 
 
 if __name__ == "__main__":
-    main()
+    write(__doc__, "archives.tar.xz", every_program)

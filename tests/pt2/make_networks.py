@@ -8,24 +8,19 @@ own. Parameters have the numbers of `archives.parameter`, so the archives hold z
 
 from __future__ import annotations
 
-import argparse
-import io
-import tarfile
 from collections import defaultdict
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 try:
     from .archives import emptied, filled, parameter
-    from .make import adder, archive_of, outputs_of
+    from .making import Files, archive_of, outputs_of, packed, write
 except ImportError:
     from archives import emptied, filled, parameter
-    from make import adder, archive_of, outputs_of
+    from making import Files, archive_of, outputs_of, packed, write
 
 Made = tuple[nn.Module, tuple[torch.Tensor, ...]]
 WORDS, TOKENS, WIDTH = 97, 12, 32
@@ -151,37 +146,26 @@ def with_numbers(model: nn.Module) -> nn.Module:
     return model
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=str(Path(__file__).parent / "networks.tar.xz"))
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    only = set(options.only.split(",")) - {""}
-    with tarfile.open(options.out, "w:xz") as tar:
-        add = adder(tar)
-        for name, make in NETWORKS.items():
-            if only and name not in only:
-                continue
-            torch.manual_seed(0)
-            try:
-                model, inputs = make()
-                model = with_numbers(model.eval())
-                with torch.no_grad():
-                    results = outputs_of(model(*inputs))
-                raw = archive_of(torch.export.export(model, inputs).run_decompositions())
-                small = emptied(raw)
-                assert filled(small) == filled(raw), name
-            except Exception as fault:  # noqa: BLE001 (another network is another matter)
-                print(f"{name}: {type(fault).__name__} {str(fault)[:300]}")
-                continue
-            arrays = {f"i{n}": outputs_of(v)[0] for n, v in enumerate(inputs)}
-            arrays |= {f"o{n}": v for n, v in enumerate(results)}
-            packed = io.BytesIO()
-            np.savez(packed, **arrays)
-            add(f"{name}.npz", packed.getvalue())
-            add(f"{name}.pt2", small)
-            print(name, len(raw), len(small), [v.shape for v in results], float(np.abs(results[0]).max()), flush=True)
+def made_of(make: Callable[[], Made]) -> Files:
+    """A network with its inputs and results, without its parameters."""
+    torch.manual_seed(0)
+    model, inputs = make()
+    model = with_numbers(model.eval())
+    with torch.no_grad():
+        results = outputs_of(model(*inputs))
+    raw = archive_of(torch.export.export(model, inputs).run_decompositions())
+    small = emptied(raw)
+    assert filled(small) == filled(raw)
+    arrays = {f"i{n}": outputs_of(v)[0] for n, v in enumerate(inputs)}
+    arrays |= {f"o{n}": v for n, v in enumerate(results)}
+    return {"npz": packed(arrays), "pt2": small}
+
+
+def every_network() -> Iterator[tuple[str, Callable[[], Files]]]:
+    """All of them, in the order in which they are made."""
+    for name, make in NETWORKS.items():
+        yield name, lambda make=make: made_of(make)
 
 
 if __name__ == "__main__":
-    main()
+    write(__doc__, "networks.tar.xz", every_network)

@@ -1,7 +1,7 @@
 """Small archives of programs that change what they keep, and of recurrent layers, with what torch's own give and hold
 after each of a few calls.
 
-    python tests/pt2/make_states.py [--out tests/pt2/states.tar.xz]     needs torch 2.11, no GPU
+    python tests/pt2/make_states.py [--out tests/pt2/states.tar.xz] [--only NAME,...]     needs torch 2.11, no GPU
 
 Each is exported as it is, with ops that write to a buffer or an input, and decomposed, where the signature says what is
 changed. `NAME.npz` holds, of each call, inputs `0.i0`, `0.i1`, ..., outputs `0.o0`, ... and afterwards the buffers
@@ -10,12 +10,7 @@ changed. `NAME.npz` holds, of each call, inputs `0.i0`, `0.i1`, ..., outputs `0.
 
 from __future__ import annotations
 
-import argparse
-import io
-import json
-import tarfile
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -23,9 +18,9 @@ from torch import nn
 from torch.nn import functional as F
 
 try:
-    from .make import Wrapped, _graph, adder, archive_of, normal, outputs_of
+    from .making import Files, Wrapped, archives_of, normal, outputs_of, packed, write
 except ImportError:
-    from make import Wrapped, _graph, adder, archive_of, normal, outputs_of
+    from making import Files, Wrapped, archives_of, normal, outputs_of, packed, write
 
 CALLS = 3
 HEADS, ROOM, DEPTH = 2, 6, 4
@@ -159,36 +154,25 @@ def programs() -> dict[str, tuple[nn.Module, Callable[[int], tuple[torch.Tensor,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", default=str(Path(__file__).parent / "states.tar.xz"))
-    options = parser.parse_args()
-    torch.manual_seed(0)
-    with tarfile.open(options.out, "w:xz") as tar:
-        add = adder(tar)
-        for name, (module, inputs_of) in programs().items():
-            try:
-                given = [inputs_of(call) for call in range(CALLS)]
-                program = torch.export.export(module, tuple(t.clone() for t in given[0]))
-                plain, core = archive_of(program), archive_of(program.run_decompositions())
-                arrays: dict[str, np.ndarray] = {}
-                for call, inputs in enumerate(given):
-                    arrays |= {f"{call}.i{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
-                    results = outputs_of(module(*inputs))
-                    arrays |= {f"{call}.o{n}": v.copy() for n, v in enumerate(results)}
-                    arrays |= {f"{call}.b.{n}": outputs_of(v)[0].copy() for n, v in module.named_buffers()}
-                    arrays |= {f"{call}.m{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
-            except Exception as fault:  # noqa: BLE001 (another program is another matter)
-                print(f"{name}: {type(fault).__name__} {str(fault)[:300]}")
-                continue
-            packed = io.BytesIO()
-            np.savez(packed, **arrays)
-            add(f"{name}.npz", packed.getvalue())
-            add(f"{name}.pt2", plain)
-            if json.loads(_graph(plain)) != json.loads(_graph(core)):
-                add(f"{name}.core.pt2", core)
-            print(name, len(plain))
+def made_of(module: nn.Module, inputs_of: Callable[[int], tuple[torch.Tensor, ...]]) -> Files:
+    """A program with what it is given, gives and holds at each call."""
+    given = [inputs_of(call) for call in range(CALLS)]
+    archives = archives_of(torch.export.export(module, tuple(t.clone() for t in given[0])))
+    arrays: dict[str, np.ndarray] = {}
+    for call, inputs in enumerate(given):
+        arrays |= {f"{call}.i{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
+        results = outputs_of(module(*inputs))
+        arrays |= {f"{call}.o{n}": v.copy() for n, v in enumerate(results)}
+        arrays |= {f"{call}.b.{n}": outputs_of(v)[0].copy() for n, v in module.named_buffers()}
+        arrays |= {f"{call}.m{n}": outputs_of(v)[0].copy() for n, v in enumerate(inputs)}
+    return {"npz": packed(arrays), **archives}
+
+
+def every_program() -> Iterator[tuple[str, Callable[[], Files]]]:
+    """All of them, in the order in which they are made."""
+    for name, item in programs().items():
+        yield name, lambda item=item: made_of(*item)
 
 
 if __name__ == "__main__":
-    main()
+    write(__doc__, "states.tar.xz", every_program)
