@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,21 @@ def modules() -> list[Path]:
 def imports_of(file: Path) -> list[tuple[str, bool]]:
     """(dotted name, is it at module level) of every import, relative ones made absolute."""
     return [(i.dotted, i.is_at_top) for i in source_of(file).imports]
+
+
+def test_the_design_has_the_same_table() -> None:
+    page = (
+        (ROOT / "docs/design.md")
+        .read_text(encoding="utf-8")
+        .partition("## Who may import whom")[2]
+        .partition("\n## ")[0]
+    )
+    rows = {
+        room: re.split("[:;]", said)[0] for room, said in re.findall(r"^\| (\w+) \| ([^|]*) \|", page, re.MULTILINE)
+    }
+    del rows["room"]
+    found = {room: set(said.split(", ")) - {"nothing"} for room, said in rows.items()}
+    assert found == {room: known - {room} for room, known in ROOMS.items() if not room.startswith("__")}
 
 
 @pytest.mark.parametrize("file", modules(), ids=lambda f: str(f.relative_to(ROOT)))
