@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -66,31 +67,25 @@ class _Walk:
         for s in body:
             if isinstance(s, (nodes.Shared, nodes.Reg)):
                 self.arrays[s.name] = s
-            elif isinstance(s, nodes.Let):
-                lanes = lanes.with_let(s.name, s.value)
-            elif isinstance(s, nodes.Choose):
-                lanes = lanes.without(s.name)
-            elif isinstance(s, nodes.Ticket):
-                lanes = lanes.with_names({s.name: 0})
-            elif isinstance(s, nodes.Order):
-                lanes = lanes.with_names(dict.fromkeys(s.names, 0))  # a place of a whole tile
-            elif isinstance(s, nodes.Cursor):
-                ring = {"slot": s.at, "phase": s.phase, "previous": (s.at - 1) % s.ring}
-                lanes = lanes.with_names({f"{s.name}.{word}": value for word, value in ring.items()})
-            elif isinstance(s, nodes.For):
-                self.block(s.body, self._turns(s, lanes))
-            elif isinstance(s, nodes.If):
-                holds = lanes.holds(s.guard)
-                self.block(s.body, lanes.where(holds).packed())
-                self.block(s.otherwise, lanes.where(~holds).packed())
-            elif isinstance(s, nodes.Role):
-                self.block(s.body, self._of_role(s, lanes))
-            elif isinstance(s, nodes.Each):
-                self._each(s, lanes)
+            elif type(s) in _BEHIND:
+                lanes = _BEHIND[type(s)](s, lanes)
             else:
-                self._one(s, lanes)
+                touch = _TOUCHED.get(type(s))
+                if touch is not None:  # else a statement that touches no shared array
+                    touch(self, s, lanes)
 
     # --- blocks
+
+    def _for(self, s: nodes.For, lanes: Lanes) -> None:
+        self.block(s.body, self._turns(s, lanes))
+
+    def _if(self, s: nodes.If, lanes: Lanes) -> None:
+        holds = lanes.holds(s.guard)
+        self.block(s.body, lanes.where(holds).packed())
+        self.block(s.otherwise, lanes.where(~holds).packed())
+
+    def _role(self, s: nodes.Role, lanes: Lanes) -> None:
+        self.block(s.body, self._of_role(s, lanes))
 
     def _turns(self, s: nodes.For, lanes: Lanes) -> Lanes:
         """A loop's first turns and its last."""
@@ -143,28 +138,24 @@ class _Walk:
 
     # --- statements
 
-    def _one(self, s: Statement, lanes: Lanes) -> None:
-        if isinstance(s, (nodes.Copy, nodes.CpAsync)):
-            vector = s.vector
-            inside = self._in_turn(s, lanes)
-            for read, guard in _reads(s.value):
-                self._read(s, read, inside, guard, 1)
-            self._element("cp_async" if isinstance(s, nodes.CpAsync) else "copy", s, s.to, inside, vector)
-        elif isinstance(s, (nodes.Store, nodes.Assign, nodes.Value, nodes.Atomic)):
-            self._moved(s, lanes)
-        elif isinstance(s, nodes.Ldmatrix):
-            self._ldmatrix(s, lanes)
-        elif isinstance(s, nodes.StoreRows):
-            self._store_rows(s, lanes)
-        elif isinstance(s, nodes.Split):
-            for word, place in (("read", s.source), ("store", s.to)):
-                self._note(word, s, place, lambda _, tile: self._in_line(tile, lanes, ATOM))
-        elif isinstance(s, nodes.Wgmma):
-            for place in (s.a, s.b):
-                if isinstance(self.arrays.get(place.name), Shared) and self.arrays[place.name].swizzle:
-                    self._note("wgmma", s, place, lambda p, tile: self._matrix_rows(p, tile, lanes))
-        elif isinstance(s, (nodes.BlockReduce, nodes.BlockScan)) and s.via:
-            # One lane a warp writes its own element, and all read the same ones in turn.
+    def _copy(self, s: nodes.Copy | nodes.CpAsync, lanes: Lanes) -> None:
+        inside = self._in_turn(s, lanes)
+        for read, guard in _reads(s.value):
+            self._read(s, read, inside, guard, 1)
+        self._element("cp_async" if isinstance(s, nodes.CpAsync) else "copy", s, s.to, inside, s.vector)
+
+    def _split(self, s: nodes.Split, lanes: Lanes) -> None:
+        for word, place in (("read", s.source), ("store", s.to)):
+            self._note(word, s, place, lambda _, tile: self._in_line(tile, lanes, ATOM))
+
+    def _wgmma(self, s: nodes.Wgmma, lanes: Lanes) -> None:
+        for place in (s.a, s.b):
+            if isinstance(self.arrays.get(place.name), Shared) and self.arrays[place.name].swizzle:
+                self._note("wgmma", s, place, lambda p, tile: self._matrix_rows(p, tile, lanes))
+
+    def _fold(self, s: nodes.BlockReduce | nodes.BlockScan, lanes: Lanes) -> None:
+        """One lane a warp writes its own element, and all read the same ones in turn."""
+        if s.via:
             self._note("fold", s, Place(s.via), lambda _, tile: self._in_line(tile, lanes, tile.size, is_one=True))
 
     def _moved(self, s: nodes.Store | nodes.Assign | nodes.Value | nodes.Atomic, lanes: Lanes) -> None:
@@ -340,6 +331,36 @@ class _Walk:
         for name, value in s.lets:
             more = more.with_let(name, value)
         return more.packed()
+
+
+# What the lanes know behind a statement, and what they touch in one.
+_BEHIND: dict[type, Callable[[Any, Lanes], Lanes]] = {
+    nodes.Let: lambda s, lanes: lanes.with_let(s.name, s.value),
+    nodes.Choose: lambda s, lanes: lanes.without(s.name),
+    nodes.Ticket: lambda s, lanes: lanes.with_names({s.name: 0}),
+    nodes.Order: lambda s, lanes: lanes.with_names(dict.fromkeys(s.names, 0)),  # a place of a whole tile
+    nodes.Cursor: lambda s, lanes: lanes.with_names(
+        {f"{s.name}.slot": s.at, f"{s.name}.phase": s.phase, f"{s.name}.previous": (s.at - 1) % s.ring}
+    ),
+}
+_TOUCHED: dict[type, Callable[[_Walk, Any, Lanes], None]] = {
+    nodes.For: _Walk._for,
+    nodes.If: _Walk._if,
+    nodes.Role: _Walk._role,
+    nodes.Each: _Walk._each,
+    nodes.Copy: _Walk._copy,
+    nodes.CpAsync: _Walk._copy,
+    nodes.Store: _Walk._moved,
+    nodes.Assign: _Walk._moved,
+    nodes.Value: _Walk._moved,
+    nodes.Atomic: _Walk._moved,
+    nodes.Ldmatrix: _Walk._ldmatrix,
+    nodes.StoreRows: _Walk._store_rows,
+    nodes.Split: _Walk._split,
+    nodes.Wgmma: _Walk._wgmma,
+    nodes.BlockReduce: _Walk._fold,
+    nodes.BlockScan: _Walk._fold,
+}
 
 
 def order_of(array: Shared) -> Order:

@@ -72,28 +72,13 @@ class _Program(GraphReader):
 
     def module(self, tree: Any, name: str) -> tiny.Module | None:
         """The module of the entry; None when nothing can be made of it."""
-        ranges, shape_sets, must_fuse = [], [], []
+        said: dict[str, list[Any]] = {"model": [name], "range": [], "must_fuse": [], "shapes": []}
         for part in tree.children:
             try:
                 if part.data == "graph":
                     self.declare(self.graph(part))
-                elif part.data == "model":
-                    name = name_of(part.children[0].children[0])
-                elif part.data == "range":
-                    ranges.append(Range(str(part.children[0]), int(part.children[1]), int(part.children[2])))
-                elif part.data == "must_fuse":
-                    tokens = [ident.children[0] for ident in part.children]
-                    must_fuse.append(tiny.MustFuse(tuple(map(name_of, tokens)), token_span(tokens[0])))
                 else:
-                    token = part.children[1]
-                    items = read_at(read_attrs, token, self.text)
-                    sizes = read_schema(
-                        items,
-                        {k: ("int", True) for k, _ in items},
-                        name_of(part.children[0].children[0]),
-                        token_span(token),
-                    )
-                    shape_sets.append(Shapes(name_of(part.children[0].children[0]), sizes))
+                    said[part.data].append(self.stated_by(part))
             except Refused as fault:
                 self.faults += fault.diags
         main = self.graphs.get(ENTRY)
@@ -101,7 +86,7 @@ class _Program(GraphReader):
             if not self.faults:
                 self.fault("E0133", None, known=", ".join(self.graphs) or Phrase("none"))
             return None
-        self.builder.limits.state(ranges)
+        self.builder.limits.state(said["range"])
         inputs, results = self.alone(main)
         for graph in self.graphs.values():
             if graph.name not in self.reached and not graph.broken:
@@ -110,10 +95,24 @@ class _Program(GraphReader):
             return None
         outputs = tuple(Tensor(p.name, p.type, p.attrs, p.span) for p in main.results)
         defaults = tuple((s, size) for s, size in main.symbols if size is not None)
-        if defaults and not any(s.name == "default" for s in shape_sets):
-            shape_sets.insert(0, Shapes("default", defaults))
-        model = Model(name, tuple(inputs), outputs, tuple(ranges), tuple(shape_sets))
-        return replace(self.builder.finish(model, results), must_fuse=tuple(must_fuse))
+        if defaults and not any(s.name == "default" for s in said["shapes"]):
+            said["shapes"].insert(0, Shapes("default", defaults))
+        model = Model(said["model"][-1], tuple(inputs), outputs, tuple(said["range"]), tuple(said["shapes"]))
+        return replace(self.builder.finish(model, results), must_fuse=tuple(said["must_fuse"]))
+
+    def stated_by(self, part: Any) -> Any:
+        """What a line outside of graphs states: the model's name, a range, values that share a kernel, or sizes."""
+        if part.data == "range":
+            return Range(str(part.children[0]), int(part.children[1]), int(part.children[2]))
+        if part.data == "must_fuse":
+            tokens = [ident.children[0] for ident in part.children]
+            return tiny.MustFuse(tuple(map(name_of, tokens)), token_span(tokens[0]))
+        name = name_of(part.children[0].children[0])
+        if part.data == "model":
+            return name
+        token = part.children[1]
+        items = read_at(read_attrs, token, self.text)
+        return Shapes(name, read_schema(items, {k: ("int", True) for k, _ in items}, name, token_span(token)))
 
     def alone(self, graph: Graph) -> tuple[list[Tensor], list[tuple[str, Ref]]]:
         """The inputs and the results of a graph that nothing calls: its shape variables are symbols."""

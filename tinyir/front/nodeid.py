@@ -19,6 +19,7 @@ their ends falls away, and of the rest a bare symbol on one side is what is oppo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..ir import tiny
@@ -32,7 +33,7 @@ from ..kit.phrase import Phrase
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
-from .jsontext import Node, parse_json, without_comments
+from .jsontext import Member, Node, parse_json, without_comments
 from .nodecorrections import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodemaps import read_map
 from .nodesignature import NodeSignature, items_of, words_of
@@ -379,56 +380,51 @@ class _Reader(NodeSignature):
         if uop == "REDUCE":
             members.pop("init", None)
         plain = {k: self.put(m.node.plain) for k, m in members.items()}
-        x = operands[0] if operands and isinstance(operands[0], Ref) else None
-        if "pad" in plain and x is not None:
-            plain["pad"] = nodeops.pairs_of(plain["pad"], x.rank)
-        for key in ("index_map", "map"):
-            if plain.get(key) is not None and x is not None and any(a.name == key for a in row.attrs):
-                shape = plain.get("result_shape")
-                symbols = (*(n for t in self.inputs for d in t.type.shape for n in d.names()), *self.solved)
-                plain[key], faults = read_map(
-                    members[key].node,
-                    key,
-                    id,
-                    x.rank,
-                    len(shape) if isinstance(shape, list) else x.rank,
-                    dict.fromkeys(symbols),
-                    self.places,
-                )
-                self.faults += faults
+        keys = {a.name for a in row.attrs}
         stated = node.get("dtype")
-        if stated is not None and any(a.name in ("to", "dtype") for a in row.attrs):
+        if stated is not None and keys & {"to", "dtype"}:
             plain.setdefault("to" if uop == "CAST" else "dtype", stated.plain)
-        if "axes" in plain and isinstance(plain["axes"], list) and x is not None:
-            plain["axes"] = [
-                self.axis(members["axes"].node.value[i], axis, x, labels[0], id) for i, axis in enumerate(plain["axes"])
-            ]
-        if uop == "REDUCE" and plain.get("dtype") is None and node.get("id") is None and x is not None:
-            plain["dtype"] = nodeops.default_acc(x, str(plain.get("op"))).name
+        x = operands[0] if operands and isinstance(operands[0], Ref) else None
+        if x is not None:
+            self.by_operand(plain, members, keys, x, labels[0], id)
+            if uop == "REDUCE" and plain.get("dtype") is None and node.get("id") is None:
+                plain["dtype"] = nodeops.default_acc(x, str(plain.get("op"))).name
         checked, faults = check_attrs(row, plain, id)
         for d in faults:
             key = d.facts["key"]
             member = members.get(key)
             if uop == "REDUCE" and key == "dtype" and d.code == "E0104":
-                self.faults.append(
-                    Diag(
-                        "E1005",
-                        id,
-                        d.facts,
-                        self.places.of(arg or node),
-                        edit=missing_dtype(self.places, arg, x, str(plain.get("op"))),
-                    )
-                )
+                edit = missing_dtype(self.places, arg, x, str(plain.get("op")))
+                self.faults.append(Diag("E1005", id, d.facts, self.places.of(arg or node), edit=edit))
                 continue
-            self.faults.append(
-                Diag(
-                    d.code,
-                    id,
-                    d.facts,
-                    self.places.of(node if member is None else member if d.code == "E0102" else member.node),
-                )
-            )
+            place = node if member is None else member if d.code == "E0102" else member.node
+            self.faults.append(Diag(d.code, id, d.facts, self.places.of(place)))
         return Attrs({k: _substituted(v, self.solved) for k, v in checked.items()})
+
+    def by_operand(
+        self,
+        plain: dict[str, Any],
+        members: Mapping[str, Member],
+        keys: set[str],
+        x: Ref,
+        labels: nodeops.Labels,
+        id: str,
+    ) -> None:
+        """What the first operand says of attributes: padding as pairs, maps in its axes, axes by their words."""
+        if "pad" in plain:
+            plain["pad"] = nodeops.pairs_of(plain["pad"], x.rank)
+        for key in ("index_map", "map"):
+            if key in keys and plain.get(key) is not None:
+                shape = plain.get("result_shape")
+                rank = len(shape) if isinstance(shape, list) else x.rank
+                symbols = (*(n for t in self.inputs for d in t.type.shape for n in d.names()), *self.solved)
+                plain[key], faults = read_map(
+                    members[key].node, key, id, x.rank, rank, dict.fromkeys(symbols), self.places
+                )
+                self.faults += faults
+        if isinstance(plain.get("axes"), list):
+            written = members["axes"].node.value
+            plain["axes"] = [self.axis(written[i], axis, x, labels, id) for i, axis in enumerate(plain["axes"])]
 
     def axis(self, node: Node, axis: Any, x: Ref, labels: nodeops.Labels, id: str) -> Any:
         """An axis as an integer: as written, or the one that its word names."""

@@ -27,47 +27,8 @@ def read_map(
     """The expression for each of the `rank` axes that are read, and the faults: E0102 a key that is not an axis, E0104
     an axis without an expression, E1101 a list of another length, E0103 no expression, E1105 a divisor that is not
     positive, E1205 a name that is neither an axis of the result nor a symbol."""
-    faults: list[Diag] = []
     axes = [f"i{axis}" for axis in range(rank)]
-    entries: dict[str, Node] = {}
-    if isinstance(node.value, dict):
-        for word, member in node.value.items():
-            if word in axes:
-                entries[word] = member.node
-            else:
-                faults.append(
-                    Diag(
-                        "E0102",
-                        at,
-                        {
-                            "at": key,
-                            "key": word,
-                            "known": ", ".join(axes) or Phrase("no axis: what it reads is a scalar"),
-                        },
-                        places.of(member),
-                    )
-                )
-        missing = [axis for axis in axes if axis not in entries]
-        faults += [Diag("E0104", at, {"key": f"{key}.{axis}", "kind": KIND}, places.of(node)) for axis in missing]
-    elif isinstance(node.value, list):
-        entries = dict(zip(axes, node.value))
-        if len(node.value) != rank:
-            faults.append(Diag("E1101", at, {"what": key, "given": len(node.value), "rank": rank}, places.of(node)))
-    else:
-        faults.append(
-            Diag(
-                "E0103",
-                at,
-                {
-                    "key": key,
-                    "expected": Phrase(
-                        "an object from the axes of what is read to expressions, or a list of expressions in their "
-                        "order"
-                    ),
-                },
-                places.of(node),
-            )
-        )
+    entries, faults = _entries(node, key, at, axes, places)
     known = [*(f"i{axis}" for axis in range(result_rank)), *symbols]
     found = []
     for axis in axes:
@@ -79,12 +40,32 @@ def read_map(
             faults.append(Diag(expr.code, at, expr.facts, places.of(entry)))
             continue
         found.append(expr)
-        strange = [name for name in dict.fromkeys(expr.names()) if name not in known]
-        faults += [
-            Diag("E1205", at, {"name": name, "known": ", ".join(known) or Phrase("none")}, places.of(entry))
-            for name in strange
-        ]
+        for name in dict.fromkeys(expr.names()):
+            if name not in known:
+                facts = {"name": name, "known": ", ".join(known) or Phrase("none")}
+                faults.append(Diag("E1205", at, facts, places.of(entry)))
     return found, faults
+
+
+def _entries(node: Node, key: str, at: str, axes: list[str], places: Places) -> tuple[dict[str, Node], list[Diag]]:
+    """What a map says of each axis, by name or in their order."""
+    if isinstance(node.value, dict):
+        said = {word: member for word, member in node.value.items() if word in axes}
+        known = ", ".join(axes) or Phrase("no axis: what it reads is a scalar")
+        faults = [
+            Diag("E0102", at, {"at": key, "key": word, "known": known}, places.of(member))
+            for word, member in node.value.items()
+            if word not in said
+        ]
+        missing = [axis for axis in axes if axis not in said]
+        faults += [Diag("E0104", at, {"key": f"{key}.{axis}", "kind": KIND}, places.of(node)) for axis in missing]
+        return {word: member.node for word, member in said.items()}, faults
+    if isinstance(node.value, list):
+        facts = {"what": key, "given": len(node.value), "rank": len(axes)}
+        faults = [Diag("E1101", at, facts, places.of(node))] if len(node.value) != len(axes) else []
+        return dict(zip(axes, node.value)), faults
+    expected = Phrase("an object from the axes of what is read to expressions, or a list of expressions in their order")
+    return {}, [Diag("E0103", at, {"key": key, "expected": expected}, places.of(node))]
 
 
 def _expr(value: Any, key: str, at: str) -> Expr | Diag:

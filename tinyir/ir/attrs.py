@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..kit.phrase import Phrase
@@ -29,56 +29,65 @@ class AttrFault(ValueError):
 def read_attr(kind: str, item: Any, dtype: DType | None = None) -> Any:
     """The parsed `item` (Expr, float, str or list) as a value of `kind`. Raises AttrFault, which says what was
     expected, and Refused (E1026) for a number that is not a value of `dtype`."""
-    if kind in ("dims", "ints", "pairs"):
+    inner = _LISTS.get(kind)
+    if inner is not None:
         if not isinstance(item, tuple):
             raise AttrFault(Phrase("a list"))
-        inner = {"dims": "dim", "ints": "int", "pairs": "pair"}[kind]
         return tuple(read_attr(inner, i) for i in item)
-    if kind == "pair":
-        if not isinstance(item, tuple) or len(item) != 2:
-            raise AttrFault(Phrase("a pair [before, after]"))
-        return tuple(read_attr("dim", i) for i in item)
-    if kind == "guard":
-        from .read import read_guard
+    if kind in ("number", "literal"):
+        found = _number_or_list(kind, item, dtype)
+    else:
+        found = _READ[kind](item)
+    if found is None:
+        raise AttrFault(_EXPECTED[kind])
+    return found
 
-        if isinstance(item, str):
-            return read_guard(item)
-        raise AttrFault(Phrase('a guard in quotes, such as "0 <= i0 < M"'))
-    if kind == "dim" and isinstance(item, Expr):
-        return item
-    if kind == "int" and isinstance(item, Expr) and item.constant is not None:
-        return item.constant
-    if kind == "string" and isinstance(item, str):
-        return item
-    if kind == "flag" and isinstance(item, Expr) and item.name in ("true", "false"):
-        return item.name == "true"
-    if kind == "name" and isinstance(item, Expr) and item.name:
-        return item.name
-    if kind == "name" and isinstance(item, str):
-        return item
-    if kind == "dtype":
-        if isinstance(item, Expr) and item.name in DTYPES:
-            return DTYPES[item.name]
-        raise AttrFault(Phrase("a dtype, one of {dtypes}", dtypes=", ".join(DTYPES)))
+
+_LISTS = {"dims": "dim", "ints": "int", "pairs": "pair"}
+_EXPECTED = {
+    "int": Phrase("an integer"),
+    "dim": Phrase("a size"),
+    "pair": Phrase("a pair [before, after]"),
+    "guard": Phrase('a guard in quotes, such as "0 <= i0 < M"'),
+    "dtype": Phrase("a dtype, one of {dtypes}", dtypes=", ".join(DTYPES)),
+    "string": Phrase("a string in quotes"),
+    "flag": Phrase("true or false"),
+    "name": Phrase("a name"),
+    "number": Phrase("a number"),
+    "literal": Phrase("a number or a list of numbers"),
+}
+
+
+def _number_or_list(kind: str, item: Any, dtype: DType | None) -> Any:
     if kind == "literal" and isinstance(item, tuple):
         return tuple(read_attr("literal", i, dtype) for i in item)
-    if kind in ("number", "literal"):
-        number = _number(item)
-        if number is not None:
-            return number if dtype is None else number_of(dtype, number)
-        if kind == "literal" and isinstance(item, Expr):
-            return item
-    raise AttrFault(
-        {
-            "int": Phrase("an integer"),
-            "dim": Phrase("a size"),
-            "string": Phrase("a string in quotes"),
-            "flag": Phrase("true or false"),
-            "name": Phrase("a name"),
-            "number": Phrase("a number"),
-            "literal": Phrase("a number or a list of numbers"),
-        }.get(kind, kind)
-    )
+    number = _number(item)
+    if number is not None:
+        return number if dtype is None else number_of(dtype, number)
+    return item if kind == "literal" and isinstance(item, Expr) else None
+
+
+def _pair(item: Any) -> Any:
+    return tuple(read_attr("dim", i) for i in item) if isinstance(item, tuple) and len(item) == 2 else None
+
+
+def _guard(item: Any) -> Any:
+    from .read import read_guard
+
+    return read_guard(item) if isinstance(item, str) else None
+
+
+# Of an item of each kind its value, or None where it is of another kind.
+_READ: dict[str, Callable[[Any], Any]] = {
+    "int": lambda item: item.constant if isinstance(item, Expr) else None,
+    "dim": lambda item: item if isinstance(item, Expr) else None,
+    "pair": _pair,
+    "guard": _guard,
+    "dtype": lambda item: DTYPES.get(item.name) if isinstance(item, Expr) else None,
+    "string": lambda item: item if isinstance(item, str) else None,
+    "flag": lambda item: {"true": True, "false": False}.get(item.name) if isinstance(item, Expr) else None,
+    "name": lambda item: item if isinstance(item, str) else item.name or None if isinstance(item, Expr) else None,
+}
 
 
 def _number(item: Any) -> float | int | bool | None:

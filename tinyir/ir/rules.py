@@ -7,7 +7,7 @@ raises Refused.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..kit.diag import refuse
@@ -155,54 +155,61 @@ def broadcast_dims(operand: TensorType, result: TensorType, attrs: Mapping[str, 
 def _movement(
     op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any], stated: TensorType | None, at: str
 ) -> TensorType:
-    source = types[0]
-    if op.name == "RESHAPE":
-        if product(source.shape) != product(stated.shape):
-            raise refuse(
-                "E1003", at, source=source, result=stated, left=product(source.shape), right=product(stated.shape)
-            )
-        return TensorType(source.dtype, stated.shape)
-    if op.name == "PERMUTE":
-        perm = attrs["perm"]
-        if sorted(perm) != list(range(source.rank)):
-            raise refuse("E1004", at, perm=list(perm), rank=source.rank)
-        return TensorType(source.dtype, tuple(source.shape[p] for p in perm))
-    if op.name == "EXPAND":
-        dims = broadcast_dims(source, stated, attrs)
-        rises = all(a < b for a, b in zip(dims, dims[1:])) and all(0 <= d < stated.rank for d in dims)
-        if len(dims) != source.rank or not rises:
-            raise refuse("E1008", at, source=source, result=stated, dims=list(dims))
-        for size, d in zip(source.shape, dims):
-            if size != ONE and size != stated.shape[d]:
-                raise broadcast_mismatch(source, stated, at, f"axis {d}: {size} against {stated.shape[d]}")
-        return TensorType(source.dtype, stated.shape)
-    if op.name == "PAD":
-        if len(attrs["pad"]) != source.rank:
-            raise refuse("E1101", at, what="pad", given=len(attrs["pad"]), rank=source.rank)
-        shape = tuple(size + low + high for size, (low, high) in zip(source.shape, attrs["pad"]))
-        for axis, (size, (low, high)) in enumerate(zip(source.shape, attrs["pad"])):
-            cut = [-e.constant for e in (low, high) if e.constant is not None and e.constant < 0]
-            if size.constant is not None and sum(cut) > size.constant:
-                raise refuse(
-                    "E1103",
-                    at,
-                    axis=axis,
-                    size=source.shape[axis],
-                    low=attrs["pad"][axis][0],
-                    high=attrs["pad"][axis][1],
-                )
-        return TensorType(source.dtype, shape)
-    if op.name == "SHRINK":
-        return _shrink(source, attrs, at)
-    if op.name == "FLIP":
-        _axes(attrs["axes"], source.rank, at)
-        return source
-    if op.name == "VIEW" and len(attrs["index_map"]) != source.rank:
+    return _MOVED[op.name](types[0], attrs, stated, at)
+
+
+def _reshape(source: TensorType, attrs: Mapping[str, Any], stated: TensorType, at: str) -> TensorType:
+    left, right = product(source.shape), product(stated.shape)
+    if left != right:
+        raise refuse("E1003", at, source=source, result=stated, left=left, right=right)
+    return TensorType(source.dtype, stated.shape)
+
+
+def _permute(source: TensorType, attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    perm = attrs["perm"]
+    if sorted(perm) != list(range(source.rank)):
+        raise refuse("E1004", at, perm=list(perm), rank=source.rank)
+    return TensorType(source.dtype, tuple(source.shape[p] for p in perm))
+
+
+def _expand(source: TensorType, attrs: Mapping[str, Any], stated: TensorType, at: str) -> TensorType:
+    dims = broadcast_dims(source, stated, attrs)
+    rises = all(a < b for a, b in zip(dims, dims[1:])) and all(0 <= d < stated.rank for d in dims)
+    if len(dims) != source.rank or not rises:
+        raise refuse("E1008", at, source=source, result=stated, dims=list(dims))
+    for size, d in zip(source.shape, dims):
+        if size != ONE and size != stated.shape[d]:
+            raise broadcast_mismatch(source, stated, at, f"axis {d}: {size} against {stated.shape[d]}")
+    return TensorType(source.dtype, stated.shape)
+
+
+def _pad(source: TensorType, attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    pads = attrs["pad"]
+    if len(pads) != source.rank:
+        raise refuse("E1101", at, what="pad", given=len(pads), rank=source.rank)
+    for axis, (size, (low, high)) in enumerate(zip(source.shape, pads)):
+        cut = [-e.constant for e in (low, high) if e.constant is not None and e.constant < 0]
+        if size.constant is not None and sum(cut) > size.constant:
+            raise refuse("E1103", at, axis=axis, size=size, low=low, high=high)
+    return TensorType(source.dtype, tuple(size + low + high for size, (low, high) in zip(source.shape, pads)))
+
+
+def _flip(source: TensorType, attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    _axes(attrs["axes"], source.rank, at)
+    return source
+
+
+def _view(source: TensorType, attrs: Mapping[str, Any], stated: TensorType, at: str) -> TensorType:
+    if len(attrs["index_map"]) != source.rank:
         raise refuse("E1101", at, what="index_map", given=len(attrs["index_map"]), rank=source.rank)
-    return TensorType(source.dtype, stated.shape) if op.name == "VIEW" else source
+    return TensorType(source.dtype, stated.shape)
 
 
-def _shrink(source: TensorType, attrs: Mapping[str, Any], at: str) -> TensorType:
+def _same(source: TensorType, attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
+    return source
+
+
+def _shrink(source: TensorType, attrs: Mapping[str, Any], stated: TensorType | None, at: str) -> TensorType:
     steps = attrs.get("step") or (1,) * source.rank
     for what in ("lo", "hi", "step"):
         given = len(attrs[what]) if attrs.get(what) is not None else source.rank
@@ -217,6 +224,18 @@ def _shrink(source: TensorType, attrs: Mapping[str, Any], at: str) -> TensorType
             raise refuse("E1102", at, axis=axis, low=low, high=high, size=size)
         shape.append((high - low).ceildiv(step))
     return TensorType(source.dtype, tuple(shape))
+
+
+_MOVED: dict[str, Callable[..., TensorType]] = {
+    "RESHAPE": _reshape,
+    "PERMUTE": _permute,
+    "EXPAND": _expand,
+    "PAD": _pad,
+    "SHRINK": _shrink,
+    "FLIP": _flip,
+    "VIEW": _view,
+    "VALID": _same,
+}
 
 
 def _reduce(

@@ -33,7 +33,7 @@ from .body import (
     walk,
 )
 from .ops import REDUCERS
-from .present import axes_of_values, guard_names, is_scalar, names_in, present_axes
+from .present import AxesOf, axes_of_values, guard_names, is_scalar, names_in, present_axes
 from .types import is_exact
 from .verify_program import twice
 
@@ -274,69 +274,75 @@ def _check_accumulator(region: Any, node: Reduce | Scan) -> Iterator[Diag]:
 
 def _check_broadcasts(region: Any) -> Iterator[Diag]:
     """Operands outside of folds have equal free axes; inside a fold nothing is broadcast (C-CON1)."""
-    axes_of = axes_of_values(region)
-    iters = tuple(a.name for a in region.iters)
-    size_of = {a.name: a.size for a in region.iters}
+    meeting = _Meeting(region, tuple(a.name for a in region.iters), axes_of_values(region))
     for _item, body in expressions_of(region):
-        yield from _check_meeting(region, body, iters, axes_of, size_of)
+        yield from meeting.check(body)
 
 
-def _check_meeting(region: Any, body: Body, iters: tuple[str, ...], axes_of: dict, size_of: dict) -> Iterator[Diag]:
-    def axes(node: Body) -> tuple[str, ...]:
-        present = present_axes(node, iters, axes_of)
-        return tuple(n for n in iters if n in present)
+class _Meeting:
+    """Where the values of a region meet."""
 
-    if isinstance(body, (Reduce, Scan)):
-        yield from _check_contraction(region, body.body)
-        return
-    if isinstance(body, Scatter):
-        if any(body.axis in present_axes(inner, iters, axes_of) for inner in (body.update, body.at)):
-            yield _axis_fault(
-                region, body.axis, Phrase("an update varies along the axis on which it is scattered"), body.span
-            )
-        yield from _check_contraction(region, body.update)
-        yield from _check_contraction(region, body.at)
-        yield from _check_meeting(region, body.base, iters, axes_of, size_of)
-        return
-    if isinstance(body, BroadcastInDim):
-        wide = iters if body.axes is None else body.axes
+    def __init__(self, region: Any, iters: tuple[str, ...], axes_of: AxesOf):
+        self.region, self.iters, self.axes_of = region, iters, axes_of
+        self.size_of = {a.name: a.size for a in region.iters}
+
+    def check(self, body: Body) -> Iterator[Diag]:
+        """The faults of an expression, from the outside in."""
+        if isinstance(body, (Reduce, Scan)):
+            yield from _check_contraction(self.region, body.body)
+        elif isinstance(body, Scatter):
+            updates = (body.update, body.at)
+            if any(body.axis in present_axes(inner, self.iters, self.axes_of) for inner in updates):
+                fault = Phrase("an update varies along the axis on which it is scattered")
+                yield _axis_fault(self.region, body.axis, fault, body.span)
+            for inner in updates:
+                yield from _check_contraction(self.region, inner)
+            yield from self.check(body.base)
+        elif isinstance(body, Gather):
+            yield from self.check(body.at)
+            yield from _check_contraction(self.region, body.body)
+        else:
+            if isinstance(body, BroadcastInDim):
+                yield from self._broadcast(body)
+            elif isinstance(body, Transpose):
+                yield from self._transpose(body)
+            elif isinstance(body, (Binary, Ternary, Select)):
+                yield from self._operands(body)
+            for inner in operands_of(body):
+                yield from self.check(inner)
+
+    def _axes(self, node: Body) -> tuple[str, ...]:
+        present = present_axes(node, self.iters, self.axes_of)
+        return tuple(n for n in self.iters if n in present)
+
+    def _fault(self, node: Body, fault: str) -> Diag:
+        return Diag("E1408", self.region.name, {"fault": fault}, node.span)
+
+    def _broadcast(self, body: BroadcastInDim) -> Iterator[Diag]:
+        wide, own = self.iters if body.axes is None else body.axes, self._axes(body.x)
         rises = all(a < b for a, b in zip(body.dims, body.dims[1:])) and all(d < len(wide) for d in body.dims)
-        if not rises or tuple(wide[d] for d in body.dims) != axes(body.x):
+        if not rises or tuple(wide[d] for d in body.dims) != own:
             fault = Phrase(
                 "dims {dims} do not place the axes {axes} among {wide}",
                 dims=list(body.dims),
-                axes=list(axes(body.x)),
+                axes=list(own),
                 wide=list(wide),
             )
-            yield Diag("E1408", region.name, {"fault": fault}, body.span)
-    if isinstance(body, Transpose):
-        own = axes(body.x)
+            yield self._fault(body, fault)
+
+    def _transpose(self, body: Transpose) -> Iterator[Diag]:
+        own = self._axes(body.x)
         if sorted(body.perm) != list(range(len(own))):
-            yield Diag("E1004", region.name, {"perm": list(body.perm), "rank": len(own)}, body.span)
-        elif any(size_of[own[p]] != size_of[name] for p, name in zip(body.perm, own)):
-            yield Diag(
-                "E1408",
-                region.name,
-                {"fault": Phrase("transpose exchanges axes of different sizes among {own}", own=list(own))},
-                body.span,
-            )
-    if isinstance(body, (Binary, Ternary, Select)):
-        varying = [o for o in operands_of(body) if not (is_scalar(o) and not axes(o))]
-        if len({axes(o) for o in varying}) > 1:
+            yield Diag("E1004", self.region.name, {"perm": list(body.perm), "rank": len(own)}, body.span)
+        elif any(self.size_of[own[p]] != self.size_of[name] for p, name in zip(body.perm, own)):
+            yield self._fault(body, Phrase("transpose exchanges axes of different sizes among {own}", own=list(own)))
+
+    def _operands(self, body: Binary | Ternary | Select) -> Iterator[Diag]:
+        varying = [axes for o in operands_of(body) for axes in (self._axes(o),) if axes or not is_scalar(o)]
+        if len(set(varying)) > 1:
             word = "where" if isinstance(body, Select) else body.op
-            shown = Listing((str(list(axes(o))) for o in varying), " and ")
-            yield Diag(
-                "E1408",
-                region.name,
-                {"fault": Phrase("the operands of {word} vary along {shown}", word=word, shown=shown)},
-                body.span,
-            )
-    if isinstance(body, Gather):
-        yield from _check_meeting(region, body.at, iters, axes_of, size_of)
-        yield from _check_contraction(region, body.body)
-        return
-    for inner in operands_of(body):
-        yield from _check_meeting(region, inner, iters, axes_of, size_of)
+            shown = Listing((str(list(axes)) for axes in varying), " and ")
+            yield self._fault(body, Phrase("the operands of {word} vary along {shown}", word=word, shown=shown))
 
 
 def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from ...kit.phrase import Phrase
 from ..ops.table import read_dim
 from ..program.names import bare
 from ..program.program import Program
+from ..program.sizes import size_given
 from ..program.terms import Term, known
 from .constants import Weights, term_of
 from .elements import element_of
@@ -147,68 +149,47 @@ def _program_of(
     wanted: Wanted,
 ) -> tuple[str, Program, list[str], list[str]]:
     graph = model.graph
-    functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     initial = {t.name for t in graph.initializer}
     inputs = [i for i in graph.input if i.name not in initial]
-    outputs = [o.name for o in graph.output]
+    outputs = list(dict.fromkeys(o.name for o in graph.output))
     program = Program({*(i.name for i in inputs), *outputs}, weights, initial - set(outputs))
-    limits = program.builder.limits
-    limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items() if symbol not in equal)
-    for symbol, size in equal.items():
-        if symbol in ranges:
-            limits.suppose(size - ranges[symbol][0])
-            limits.suppose(ranges[symbol][1] - size)
+    _state_ranges(program.builder.limits, ranges, equal)
+    functions = {("" if f.domain == "ai.onnx" else f.domain, f.name): f for f in model.functions}
     translator = Translator(program, functions, outputs, _unsupported(model, functions))
     scope = Scope(None, opsets_of(model), {})
     faults = translator.faults
     if graph.sparse_initializer:
         faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": Phrase("a sparse tensor")}))
+    known = ", ".join(i.name for i in inputs)
     for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
-            faults.append(
-                Diag(
-                    "E0128",
-                    name,
-                    {
-                        "tensor": name,
-                        "fault": Phrase("it is not an input; inputs: {i}", i=", ".join(i.name for i in inputs)),
-                    },
-                )
-            )
+            fault = Phrase("it is not an input; inputs: {i}", i=known)
+            faults.append(Diag("E0128", name, {"tensor": name, "fault": fault}))
     symbols: dict[str, str] = {}
     given = {i.name: i for i in inputs if i.name not in values}
-    states = States(wanted, given, {o.name: o for o in graph.output}, program)
-    for value in inputs:
-        try:
-            dtype, form = _element(value)
-            shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
-            stated = values.get(value.name)
-            if stated is not None:
-                scope.terms[value.name] = _stated(value.name, dtype, shape, stated)
-                continue
-            present = next((o for o in graph.output if o.name == states.pairs.get(value.name)), None)
-            told = _told(present, symbols, equal)
-            scope.terms[value.name] = states.input(value.name, program.input(value.name, dtype, shape, form), told)
-        except Refused as fault:
-            faults += fault.diags
-            scope.terms[value.name] = FAULTY
-    for tensor in graph.initializer:
-        try:
-            scope.terms[tensor.name] = term_of(tensor)
-        except Refused as fault:
-            faults += fault.diags
-            scope.terms[tensor.name] = FAULTY
+    results = {o.name: o for o in graph.output}
+    states = States(wanted, given, results, program)
+
+    def input_of(value: Any) -> Any:
+        dtype, form = _element(value)
+        shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
+        if value.name in values:
+            return _stated(value.name, dtype, shape, values[value.name])
+        told = _told(results.get(states.pairs.get(value.name)), symbols, equal)
+        return states.input(value.name, program.input(value.name, dtype, shape, form), told)
+
+    for read, items in ((input_of, inputs), (term_of, graph.initializer)):
+        for item in items:
+            scope.terms[item.name] = FAULTY
+            with _noting(faults):
+                scope.terms[item.name] = read(item)
     translator.body(graph.node, scope)
-    for name in dict.fromkeys(outputs):
-        try:
+    for name in outputs:
+        with _noting(faults):
             translator.output(scope.find(name), name)
-        except Refused as fault:
-            faults += fault.diags
     if not faults and not translator.unsupported:
-        try:
+        with _noting(faults):
             states.settle({name: program.made.get(name, scope.find(name)) for name in outputs})
-        except Refused as fault:
-            faults += fault.diags
     if translator.unsupported:
         named = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in translator.unsupported.items())
         faults.insert(0, Diag("E0123", "", {"ops": named}))
@@ -216,12 +197,25 @@ def _program_of(
         faults += _open_sizes(inputs, scope)
     if faults:
         raise Refused(faults)
-    return (
-        bare(graph.name) if graph.name else "main",
-        program,
-        [i.name for i in inputs if i.name not in values],
-        states.outputs(list(dict.fromkeys(outputs))),
-    )
+    return bare(graph.name) if graph.name else "main", program, list(given), states.outputs(outputs)
+
+
+def _state_ranges(limits: Any, ranges: Ranges, equal: Mapping[str, Expr]) -> None:
+    """The ranges of symbols; of one that equals a size, that the size is within them."""
+    limits.state(Range(symbol, low, high) for symbol, (low, high) in ranges.items() if symbol not in equal)
+    for symbol, size in equal.items():
+        if symbol in ranges:
+            limits.suppose(size - ranges[symbol][0])
+            limits.suppose(ranges[symbol][1] - size)
+
+
+@contextlib.contextmanager
+def _noting(faults: list[Diag]) -> Iterator[None]:
+    """What is refused inside is a fault among others."""
+    try:
+        yield
+    except Refused as fault:
+        faults += fault.diags
 
 
 def _told(value: Any, symbols: dict[str, str], equal: Mapping[str, Expr]) -> tuple[Expr, ...] | None:
@@ -256,7 +250,7 @@ def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -
         )
     if given is None:
         return tuple(own)
-    stated = [_given(value.name, word) for word in given]
+    stated = [size_given(value.name, word) for word in given]
     if own or value.type.tensor_type.HasField("shape"):
         if len(own) != len(stated) or any(o.constant is not None and o != s for o, s in zip(own, stated)):
             raise refuse(
@@ -306,16 +300,6 @@ def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[st
                 shape=", ".join(map(str, shape)),
             ),
         ) from None
-
-
-def _given(name: str, word: str) -> Expr:
-    try:
-        size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
-    except ValueError:
-        size = Expr.of(-1)
-    if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
-    return size
 
 
 def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:

@@ -55,34 +55,40 @@ def resize(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         raise refuse("E0104", key="roi", kind=Phrase("a list of finite numbers"))
     dtype = x.dtype
     for at, axis in enumerate(axes):
-        size = x.shape[axis].constant
-        times = _times(attrs, at) if size is None else None
-        if times is not None:
-            index = [Expr.of(f"i{a}") // times if a == axis else Expr.of(f"i{a}") for a in range(x.rank)]
-            x = b.view(x, [d * times if a == axis else d for a, d in enumerate(x.shape)], index)
-            continue
-        if not size:
-            raise refuse("E1015", mode="Resize", axis=axis)
-        if attrs.scales is not None and not math.isfinite(attrs.scales[at]):
-            raise refuse("E0107", key="scales", range=Phrase("finite"), given=attrs.scales[at])
-        out = attrs.sizes[at] if attrs.sizes is not None else math.floor(size * attrs.scales[at])
-        if out > MAX_SIZE:
-            raise refuse("E0006", what=Phrase("the size of a resized axis (at most {most})", most=MAX_SIZE))
-        if attrs.scales is not None and not attrs.scales[at] and out:
-            raise refuse("E0107", key="scales", range=Phrase("more than 0"), given=0)
-        if not out:
-            x = b.const(0, x.dtype, [Expr.of(0) if a == axis else d for a, d in enumerate(x.shape)])
-            continue
-        scale = Fraction(attrs.scales[at]) if attrs.scales is not None else Fraction(out, size)
-        part = (attrs.roi[at], attrs.roi[at + len(axes)]) if attrs.coordinates == "crop" else (0.0, 1.0)
-        if out != size or scale != 1 or part != (0.0, 1.0):
-            places = [_place(i, size, out, scale, attrs.coordinates, part) for i in range(out)]
-            x = _sampled(
-                b, x, axis, size, out, _taps(size, out, places, min(scale, 1) if attrs.antialias else 1, attrs)
-            )
-            if attrs.coordinates == "crop":
-                x = _extrapolated(b, x, axis, [0 <= p <= size - 1 for p in places], attrs.extrapolation)
+        x = _resized_along(b, x, axis, at, attrs)
     return b.cast(x, dtype)
+
+
+def _resized_along(b: Builder, x: Ref, axis: int, at: int, attrs: Attrs) -> Ref:
+    """x resized along one axis, which is number `at` of those that the attributes name."""
+    size = x.shape[axis].constant
+    times = _times(attrs, at) if size is None else None
+    if times is not None:
+        index = [Expr.of(f"i{a}") // times if a == axis else Expr.of(f"i{a}") for a in range(x.rank)]
+        return b.view(x, [d * times if a == axis else d for a, d in enumerate(x.shape)], index)
+    if not size:
+        raise refuse("E1015", mode="Resize", axis=axis)
+    stated = attrs.scales[at] if attrs.scales is not None else None
+    if stated is not None and not math.isfinite(stated):
+        raise refuse("E0107", key="scales", range=Phrase("finite"), given=stated)
+    out = attrs.sizes[at] if attrs.sizes is not None else math.floor(size * stated)
+    if out > MAX_SIZE:
+        raise refuse("E0006", what=Phrase("the size of a resized axis (at most {most})", most=MAX_SIZE))
+    if stated is not None and not stated and out:
+        raise refuse("E0107", key="scales", range=Phrase("more than 0"), given=0)
+    if not out:
+        return b.const(0, x.dtype, [Expr.of(0) if a == axis else d for a, d in enumerate(x.shape)])
+    scale = Fraction(stated) if stated is not None else Fraction(out, size)
+    is_crop = attrs.coordinates == "crop"
+    part = (attrs.roi[at], attrs.roi[at + len(attrs.roi) // 2]) if is_crop else (0.0, 1.0)
+    if out == size and scale == 1 and part == (0.0, 1.0):
+        return x
+    places = [_place(i, size, out, scale, attrs.coordinates, part) for i in range(out)]
+    taps = _taps(size, out, places, min(scale, 1) if attrs.antialias else 1, attrs)
+    x = _sampled(b, x, axis, size, out, taps)
+    if is_crop:
+        x = _extrapolated(b, x, axis, [0 <= p <= size - 1 for p in places], attrs.extrapolation)
+    return x
 
 
 def _times(attrs: Attrs, at: int) -> int | None:

@@ -126,45 +126,42 @@ class Program:
         checked, faults = check_attrs(row, plain, base)
         if faults:
             raise Refused(faults)
+        terms = self.terms_of(operands, base, is_elementwise=bool(fn))
+        names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
+        wanted = [*dtypes, *[None] * (outputs - len(dtypes))]
+        self.builder.open(Origin(base, op))
+        try:
+            given = row.lower(self.builder, tuple(t.ref if isinstance(t, Term) else Literal(t) for t in terms), checked)
+            given = (given if isinstance(given, tuple) else (given,))[:outputs]
+            types = [ref.type for ref in given]
+            refs = self.builder.close(given, names, wanted, [Place()] * outputs)
+        except Refused:
+            self.builder.drop()
+            self.taken.difference_update(names)
+            raise
+        inputs = [t.name if isinstance(t, Term) else _plain(t) for t in terms]
+        entry = {"op": op, "name": "", "inputs": inputs, "outputs": names}
+        self.ops.append(entry | ({"fn": fn} if fn else {}) | ({"attrs": plain} if plain else {}))
+        for name, ref, own, want in zip(names, refs, types, wanted):
+            if want is not None and want != own.dtype:
+                self.declare(name, ref)
+            self.made[name] = Term(ref.dtype, ref.shape, name=name, ref=ref)
+        return [self.made[name] for name in names]
+
+    def terms_of(self, operands: Sequence[Value], base: str, is_elementwise: bool) -> list[Value]:
+        """Operands as an op takes them: what is known becomes a constant; a number stays one where all may, but for one
+        that JSON cannot spell."""
         dtype = next((o.dtype for o in operands if isinstance(o, Term)), None)
         operands = [
             known(o, dtype) if isinstance(o, float) and not math.isfinite(o) and dtype is not None else o
             for o in operands
         ]
-        if fn and any(isinstance(o, Term) and o.known is None for o in operands):
+        if is_elementwise and any(isinstance(o, Term) and o.known is None for o in operands):
             operands = [_spelled(o, operands) for o in operands]
-        terms = [
+        return [
             self.put(o, "" if o.label or o.tensor is not None else f"{base}.k") if isinstance(o, Term) else o
             for o in operands
         ]
-        names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
-        self.builder.open(Origin(base, op))
-        try:
-            given = row.lower(self.builder, tuple(t.ref if isinstance(t, Term) else Literal(t) for t in terms), checked)
-            given = given if isinstance(given, tuple) else (given,)
-            wanted = list(dtypes) + [None] * (outputs - len(dtypes))
-            types = [ref.type for ref in given[:outputs]]
-            refs = self.builder.close(given[:outputs], names, wanted, [Place()] * outputs)
-        except Refused:
-            self.builder.drop()
-            self.taken.difference_update(names)
-            raise
-        entry: dict[str, Any] = {
-            "op": op,
-            "name": "",
-            "inputs": [t.name if isinstance(t, Term) else _plain(t) for t in terms],
-            "outputs": names,
-        }
-        if fn:
-            entry["fn"] = fn
-        self.ops.append({**entry, **({"attrs": plain} if plain else {})})
-        results = []
-        for name, ref, own, want in zip(names, refs, types, wanted):
-            if want is not None and want != own.dtype:
-                self.declare(name, ref)
-            results.append(Term(ref.dtype, ref.shape, name=name, ref=ref))
-            self.made[name] = results[-1]
-        return results
 
     def declare(self, name: str, ref: Ref) -> None:
         """State the type of a tensor that an op gives."""

@@ -18,12 +18,13 @@ from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
 from ..program.names import bare
 from ..program.program import Program
+from ..program.sizes import size_given
 from ..program.terms import MAX_KNOWN, Term, known
 from .archive import Archive, Stored, dtype_of, following
 from .call import Call
 from .changes import MUTATIONS, changed_by, silently_changed, written_first
 from .nodes import functional, is_size, module_of, named_by, names_in, only_checks, word_of
-from .sizes import bound_of, size_given, size_of
+from .sizes import bound_of, size_of
 from .table import ATEN_OPS, FOLDS
 
 Words = Mapping[str, Sequence[str]]

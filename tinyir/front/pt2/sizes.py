@@ -8,10 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ..limits import MOST as LARGEST
-from ..ops.table import read_dim
 
 MOST = 4096  # characters of an expression
 _CALLS: dict[str, Callable[..., Expr]] = {
@@ -104,15 +102,4 @@ def bound_of(value: Any, end: int) -> int:
     return max(0, int(value))
 
 
-def size_given(name: str, word: str) -> Expr:
-    """The size that a caller gives to an axis of `name`. Raises Refused (E0128)."""
-    try:
-        size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
-    except ValueError:
-        size = Expr.of(-1)
-    if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
-    return size
-
-
-__all__ = ["bound_of", "size_given", "expression", "size_of"]
+__all__ = ["bound_of", "expression", "size_of"]

@@ -128,36 +128,36 @@ def _check_counts(kernel: Kernel, walked: list[Visit]) -> Iterator[Diag]:
     """Every phase that loads complete is waited for, in each role that waits for any, and no phase that nothing
     completes."""
     loaded = {v.statement.on.name for v in walked if isinstance(v.statement, nodes.TmaLoad)}
-    for barrier in (
-        s for s in statements(kernel.body) if isinstance(s, nodes.Mbarrier) and s.name in loaded and s.count == 1
-    ):
-        own = [
-            v
-            for v in walked
-            if isinstance(v.statement, (nodes.Arrive, nodes.Wait)) and v.statement.barrier.name == barrier.name
-        ]
-        depth = max(map(_depth, own), default=0)
-        filled = _trips([v for v in own if isinstance(v.statement, nodes.Arrive)], depth)
-        roles = {
-            _role_of(v): [w for w in own if isinstance(w.statement, nodes.Wait) and _role_of(w) is _role_of(v)]
-            for v in own
-            if isinstance(v.statement, nodes.Wait)
-        }
-        for role, waits in roles.items():
-            waited = _trips(waits, depth)
-            waited = waited if waited is None or role is None else _of_all_warpgroups(waited, role.threads // WARPGROUP)
-            if filled is None or waited is None or filled == waited:
-                continue
-            who = f"role {role.name}" if role is not None else Phrase("the CTA")
-            fault = Phrase(
-                "completes {own}, and {who} waits for it {waits}",
-                own=_show(own, nodes.Arrive),
-                who=who,
-                waits=_show(waits, nodes.Wait),
-            )
-            first = next((v.statement for v in own if isinstance(v.statement, nodes.Arrive)), None)
-            label = (Label(first.span, Phrase("completed here")),) if first is not None and first.span else ()
-            yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
+    for barrier in statements(kernel.body):
+        if isinstance(barrier, nodes.Mbarrier) and barrier.name in loaded and barrier.count == 1:
+            met = [v for v in walked if isinstance(v.statement, (nodes.Arrive, nodes.Wait))]
+            yield from _count_faults(kernel, barrier, [v for v in met if v.statement.barrier.name == barrier.name])
+
+
+def _count_faults(kernel: Kernel, barrier: nodes.Mbarrier, own: list[Visit]) -> Iterator[Diag]:
+    """Of one barrier, at which `own` arrive and wait."""
+    arrives = [v for v in own if isinstance(v.statement, nodes.Arrive)]
+    depth = max(map(_depth, own), default=0)
+    filled = _trips(arrives, depth)
+    by_role: dict[nodes.Role | None, list[Visit]] = {}
+    for v in own:
+        if isinstance(v.statement, nodes.Wait):
+            by_role.setdefault(_role_of(v), []).append(v)
+    for role, waits in by_role.items():
+        waited = _trips(waits, depth)
+        if waited is not None and role is not None:
+            waited = _of_all_warpgroups(waited, role.threads // WARPGROUP)
+        if filled is None or waited is None or filled == waited:
+            continue
+        fault = Phrase(
+            "completes {own}, and {who} waits for it {waits}",
+            own=_show(own, nodes.Arrive),
+            who=f"role {role.name}" if role is not None else Phrase("the CTA"),
+            waits=_show(waits, nodes.Wait),
+        )
+        first = arrives[0].statement.span if arrives else None
+        label = (Label(first, Phrase("completed here")),) if first else ()
+        yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
 
 
 def _role_of(v: Visit) -> nodes.Role | None:

@@ -216,24 +216,9 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
             else None
             for position in (5, 6)
         )
-        fed = cell.feed(x)
-        rows: list[Term] = []
-        for turn in range(steps):
-            at = steps - 1 - turn if is_backward else turn
-            new_h, new_c = cell.step(node.reshape(node.cut(fed, 0, at, at + 1), fed.shape[1:]), h, c)
-            rows.append(new_h)
-            if lengths is not None:  # beyond a row's end its state stays, and what it shows is 0
-                is_there = node.fn("less", known([[at]], "i64"), lengths)
-                rows[-1] = node.fn("where", is_there, new_h, known(0.0, x.dtype))
-                new_h = node.fn("where", is_there, new_h, h)
-                new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
-            h, c = new_h, new_c
-        shown = rows[::-1] if is_backward else rows
-        every.append(
-            _rows(node, shown)
-            if shown
-            else node.op("Expand", known(0.0, x.dtype), shape=[0, batch, hidden], part="rows")
-        )
+        rows, h, c = _one_way(node, cell, x, (h, c), lengths, is_backward)
+        nothing = {"shape": [0, batch, hidden], "part": "rows"}
+        every.append(_rows(node, rows) if rows else node.op("Expand", known(0.0, x.dtype), **nothing))
         last_h.append(h)
         last_c.append(c)
     whole = _joined(node, every, 1)
@@ -242,6 +227,27 @@ def _recurrent(node: Node, kind: str, cells: type[_Cell], width: Expr) -> Any:
         whole = node.transpose(whole, [2, 0, 1, 3])
         states = [node.transpose(s, [1, 0, 2]) for s in states]
     return (whole, *states)
+
+
+def _one_way(
+    node: Node, cell: _Cell, x: Term, state: tuple[Term, Term | None], lengths: Term | None, is_backward: bool
+) -> tuple[list[Term], Term, Term | None]:
+    """The rows of one direction in the order of the steps, and the last states. Beyond a row's end its state stays, and
+    what it shows is 0."""
+    h, c = state
+    fed = cell.feed(x)
+    steps = range(x.shape[0].constant)
+    rows: dict[int, Term] = {}
+    for at in reversed(steps) if is_backward else steps:
+        new_h, new_c = cell.step(node.reshape(node.cut(fed, 0, at, at + 1), fed.shape[1:]), h, c)
+        rows[at] = new_h
+        if lengths is not None:
+            is_there = node.fn("less", known([[at]], "i64"), lengths)
+            rows[at] = node.fn("where", is_there, new_h, known(0.0, x.dtype))
+            new_h = node.fn("where", is_there, new_h, h)
+            new_c = node.fn("where", is_there, new_c, c) if new_c is not None else None
+        h, c = new_h, new_c
+    return [rows[at] for at in steps], h, c
 
 
 def _initial(node: Node, position: int, number: int, batch: Any, hidden: int, x: Term, is_batch_first: bool) -> Term:
