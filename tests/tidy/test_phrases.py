@@ -76,6 +76,7 @@ OTHERS = {
     "analysis/relations.py": ("not (@)",),
     "analysis/validate.py": ("not (@)",),
     "runtime/external.py": ("__cuda_array_interface__ has no name for @: use __dlpack__", "GpuArray(@@ at @)"),
+    "runtime/compile.py": ("--no-cache",),
     "sim/host.py": ("-fsanitize-undefined-trap-on-error",),
     "dynamo/op.py": ("(@) -> @", "@ is not NAMESPACE::NAME"),
     "dynamo/report.py": ("tinyir cuts this graph into @ programs; torch runs @",),
