@@ -76,6 +76,18 @@ def test_what_reads_a_moved_value_twice_is_written_where_that_is_made() -> None:
     assert outputs_of(regions_of(gated())) == {"s": ["s fp16"]}
 
 
+def joined() -> RandomModel:
+    """Two images as one, which a product reads, and a norm of groups of its channels in fp32."""
+    net = Network("m", "fp16")
+    x = net.joined([net.input("a", [2, 8, 4, 4]), net.input("b", [2, 8, 4, 4])], "both")
+    made = net.conv(x, "y", 8, 1), net.group_norm(x, "n", 2)
+    return net.model(*made)
+
+
+def test_what_a_reshape_moves_is_computed_at_each_read() -> None:
+    assert outputs_of(regions_of(joined()))["both"] == ["both fp16"]
+
+
 def test_what_one_other_kernel_reads_is_computed_there() -> None:
     assert outputs_of(regions_of(rotated())) == {"y": ["y fp16"], "turned": ["turned fp16"]}
 
@@ -97,7 +109,9 @@ def test_a_value_that_two_kernels_read_stays_where_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated(), gated()], ids=["layer", "rms", "rope", "gated"]
+    "model",
+    [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated(), gated(), joined()],
+    ids=["layer", "rms", "rope", "gated", "joined"],
 )
 def test_the_numbers_stay(model: RandomModel) -> None:
     arrays = model.arrays(3)

@@ -70,18 +70,18 @@ def _try(name: str, home: Cluster, readers: list[Cluster], found: Partition, is_
     works, sites = Works(work, found.graph), [_Sites(c, found) for c in readers]
     is_too_long = works.terms(name) * sum(s.count(name) for s in sites) > MOST_TERMS
     if is_too_long or any(len(c.members.keys() | work.keys()) > MOST_VALUES for c in readers):
-        _say(name, readers, found, "size", {})
+        say(name, readers, found, "size", {})
         return
     is_last = home.escaping(found.graph) == [name]
     parts = _seconds(name, works, sites, is_last, found)
     numbers = {f"{part}_us": round(seconds * MICROSECONDS, 3) for part, seconds in parts.items()}
     if parts["again"] + parts["tensor"] > parts["trip"] and not is_demanded:
-        _say(name, readers, found, "cost", numbers)
+        say(name, readers, found, "cost", numbers)
         return
-    _say(name, readers, found, "prologue", numbers)
+    say(name, readers, found, "prologue", numbers)
     for reader in readers:
-        _take_in(work, reader, found)
-    _forget(name, home, is_last, work, found)
+        take_in(work, reader, found)
+    forget(name, home, is_last, work, found)
 
 
 def _work_of(name: str, home: Cluster, found: Partition) -> dict[str, Node] | None:
@@ -185,7 +185,8 @@ class _Sites:
         return not any(s in self.cluster.members for s in self.cluster.members[product].sources)
 
 
-def _say(name: str, readers: list[Cluster], found: Partition, rule: str, numbers: dict[str, float]) -> None:
+def say(name: str, readers: list[Cluster], found: Partition, rule: str, numbers: dict[str, float]) -> None:
+    """The verdicts on the edges from a value to those that read it, by the numbers of a comparison."""
     for cluster in readers:
         for reader in cluster.members.values():
             for read in [t for access in reader.reads for t in targets(access) if t.source == name][:1]:
@@ -196,7 +197,7 @@ def _say(name: str, readers: list[Cluster], found: Partition, rule: str, numbers
                 )
 
 
-def _take_in(work: dict[str, Node], reader: Cluster, found: Partition) -> None:
+def take_in(work: dict[str, Node], reader: Cluster, found: Partition) -> None:
     """The work as copies in a reader, which has it wherever it is read."""
     reader.copies = reader.copies | (work.keys() - reader.members.keys())
     reader.members = {**work, **reader.members}
@@ -205,7 +206,7 @@ def _take_in(work: dict[str, Node], reader: Cluster, found: Partition) -> None:
         found.holders.setdefault(name, {found.home[name]} & found.clusters.keys()).add(reader.number)
 
 
-def _forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], found: Partition) -> None:
+def forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], found: Partition) -> None:
     """What a cluster computes no longer for others leaves it; without anything else to compute the cluster is gone."""
     kept: set[str] = set()
     if is_last:
@@ -226,4 +227,4 @@ def _forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], foun
         found.verdicts[source, member] = Verdict(source, member, False, "in memory", found.bytes_of(source))
 
 
-__all__ = ["fuse_prologues", "move_into_readers"]
+__all__ = ["forget", "fuse_prologues", "move_into_readers", "say", "take_in"]

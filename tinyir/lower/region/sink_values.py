@@ -1,17 +1,19 @@
-"""A value that one other kernel alone reads is computed there, where that kernel reads what it is made of as well: one
-tensor less goes through memory.
+"""A value that one other kernel alone reads is computed there, where what it is made of is in memory all the same and
+takes fewer bytes: one tensor less goes through memory.
 
 before: region q yields q and cos = q*c; region turned reads cos[i] and q[i + 1]
 after:  region q yields q; region turned computes cos = q[i]*c[i], and reads q[i] and q[i + 1]
 
-The joins go through the program in order, so that a value finds its maker before its reader.
+The joins go through the program in order, so that a value finds its maker before its reader. Where the reader has it at
+other points than its own axes (a reshape), it is computed at each read.
 """
 
 from __future__ import annotations
 
 from ...kit.records import replace
 from .cluster import Cluster, joined, part_of, start_of
-from .fuse import Partition
+from .fuse import MOST_VALUES, Partition
+from .fuse_prologues import forget, say, take_in
 
 
 def sink_values(found: Partition) -> None:
@@ -42,7 +44,7 @@ def _takes_fewer_bytes(name: str, maker: Cluster, reader: Cluster, found: Partit
     alone = start_of(graph.nodes[name], maker.number, graph, found.free)
     sources = {s for node in alone.members.values() for s in node.sources if s not in alone.members}
     read = {s for node in reader.members.values() for s in node.sources}
-    if not sources & read & maker.members.keys():
+    if not sources & maker.members.keys():
         return False
     if not all(_is_in_memory(s, name, maker, found) for s in sources & maker.members.keys()):
         return False
@@ -64,6 +66,9 @@ def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
     if not kept.members.keys() - kept.copies or found.family_fault(kept):
         return
     whole = joined(alone, reader, graph, found.order)
+    if whole == "other point":
+        _compute_at_reads(name, maker, reader, found)
+        return
     if isinstance(whole, str) or found.fault(alone, reader, whole):
         return
     found.split(maker, kept, alone)
@@ -71,6 +76,22 @@ def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
         for pair, verdict in found.verdicts.items():
             if pair[1] == name and pair[0] in kept.members and verdict.is_fused:
                 found.verdicts[pair] = replace(verdict, is_fused=False, rule="sunk")
+
+
+def _compute_at_reads(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
+    """Move a value whose reader has it at other points, where a family holds the reader then."""
+    work = {name: maker.members[name]}
+    before = reader.copies, reader.members, reader.sources
+    take_in(work, reader, found)
+    if len(reader.members) > MOST_VALUES or found.family_fault(reader):
+        reader.copies, reader.members, reader.sources = before
+        found.holders[name].discard(reader.number)
+        return
+    say(name, [reader], found, "prologue", {})
+    forget(name, maker, False, work, found)
+    for source in work[name].sources:
+        if (source, name) in found.verdicts:
+            found.verdicts[source, name] = replace(found.verdicts[source, name], is_fused=False, rule="sunk")
 
 
 def _needed(maker: Cluster, name: str) -> set[str]:
