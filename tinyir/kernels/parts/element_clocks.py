@@ -67,6 +67,8 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
         issue, mine * plan.tile[0] * sum(singles) * width / LINE_BYTES
     )  # lines that the lanes of a warp ask for, one a clock
     issue += elements * walked / device.sms if walks_apart(region) else 0  # a line for each lane
+    crossed = {r.tensor for r in crossed_reads(region)} if is_flat else set()
+    issue = max(issue, mine * plan.tile[0] * len(crossed))  # the same
     waves = -(-mine // max(1, min(occupancy, mine)))
     short = _written_out(region) if width == 1 else 0
     turns = waves * (2 + plan.micro[0] // width * (-(-(walked - short) // WALK) + -(-short // ON_THEIR_WAY)))
@@ -76,7 +78,6 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
     # bytes that the resident threads wait for
     under_way = min(tiles, device.sms * min(occupancy, mine)) * plan.tile[0] * read / max(elements, 1) / steps
     waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
-    crossed = {r.tensor for r in crossed_reads(region)} if is_flat else set()
     moved += (LINE_LOSS - 1) * sum(
         product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
     )

@@ -72,7 +72,8 @@ def vector_statements(region: Region, fresh: Fresh, run: Run, number: Expr, is_g
 
 def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -> tuple[Statement, ...]:
     """The values and stores at the neighbours from `first` on, whose value is `at`: on each side of a place at which
-    the map becomes another, where it does, and one by one where they are on both."""
+    the map becomes another, where it does, and one by one where they are on both. Along another axis than the run's
+    all of them are on one side."""
     halves = halves_of(region, str(first), run.width) if len(run.axes) == 1 and run.is_whole else None
     if halves is not None:
         before, behind = (_neighbours(side, fresh, run, first, at) for side in (halves.before, halves.behind))
@@ -81,6 +82,11 @@ def _neighbours(region: Region, fresh: Fresh, run: Run, first: Expr, at: Expr) -
         last = Bound(first, upper=Expr.of(halves.place - (run.width - 1)))
         other = nodes.If((Bound(first, lower=Expr.of(halves.place)),), behind, _one_by_one(region, fresh, run, first))
         return (nodes.If((last,), before, (other,)),)
+    apart = ((a.name, halves_of(region, a.name, 1)) for a in region.iters if a not in run.axes)
+    for axis, halves in apart:
+        if halves is not None:
+            sides = [_neighbours(side, fresh, run, first, at) for side in (halves.before, halves.behind)]
+            return (nodes.If((Bound(Expr.of(axis), upper=Expr.of(halves.place)),), *sides),)
     neighbours = SideBySide(region, fresh, run, first, {str(first): at})
     writer = _Beside(region, fresh, beside=lambda: SideBySide(region, fresh, run, first, {str(first): at}))
     return written_beside(writer, neighbours)

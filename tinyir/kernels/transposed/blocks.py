@@ -8,7 +8,7 @@ import math
 
 from ...ir.body import Read
 from ...ir.expr import Expr
-from ...ir.neighbours import ACCESS_BYTES, across_of, crossed_reads, is_multiple
+from ...ir.neighbours import ACCESS_BYTES, across_of, crossed_elements, crossed_reads, is_multiple
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.runs import offset_of
@@ -50,9 +50,10 @@ def _side_over(extent: Expr, block: int) -> int | None:
 @functools.lru_cache(maxsize=4096)
 def block_of(region: Region) -> int:
     """The side of a block; 0 where neighbours of a tensor are not known to begin on whole accesses, or axes to be made
-    of whole blocks."""
-    reads = crossed_reads(region)
-    if not reads:
+    of whole blocks, and where a guard is around what is read."""
+    elements = crossed_elements(region)
+    reads = tuple(elements)
+    if not reads or any(element is not read for read, element in elements.items()):
         return 0
     along, across = region.iters[-1], across_of(region, reads[0])
     sizes = [n.dtype.bytes for n in reads] + [t.type.dtype.bytes for t in region.outputs]

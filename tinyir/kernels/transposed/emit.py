@@ -22,7 +22,7 @@ from ...ir.body import Axis, Body, Read, rebuild
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
-from ...ir.neighbours import across_of, crossed_reads
+from ...ir.neighbours import across_of, crossed_elements, crossed_reads
 from ...ir.plan import Plan, Vectorize
 from ...ir.region import Region
 from ...kit.records import replace
@@ -71,8 +71,9 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
             unroll=0,
         )
 
-    filled = [nodes.Store(Place(name, (down, lanes)), read) for read, name in tiles.items()]
-    held = {read: Read(name, (lanes, down), read.dtype) for read, name in tiles.items()}
+    elements = crossed_elements(region)
+    filled = [nodes.Store(Place(name, (down, lanes)), elements[read]) for read, name in tiles.items()]
+    held = {elements[read]: Read(name, (lanes, down), read.dtype) for read, name in tiles.items()}
     written = _with_tiles(Statements(region, fresh).at_point(region.yields), held)
     arrays = tuple(shared(name, tile_of(plan, region, read)) for read, name in tiles.items())
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
@@ -94,11 +95,11 @@ def _is_power(size: int) -> bool:
     return size & (size - 1) == 0
 
 
-def _with_tiles(lines: list[Statement], held: dict[Read, Read]) -> list[Statement]:
+def _with_tiles(lines: list[Statement], held: dict[Body, Read]) -> list[Statement]:
     """The statements with reads of tensors as reads of tiles."""
 
     def put(body: Body) -> Body:
-        return held[body] if isinstance(body, Read) and body in held else rebuild(body, put)
+        return held[body] if body in held else rebuild(body, put)
 
     return [
         replace(s, body=tuple(_with_tiles(list(s.body), held)))
