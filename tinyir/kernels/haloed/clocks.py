@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
-from ..parts.tile_clocks import roofline
+from ..parts.tile_clocks import roofline, worked_clocks
 from ..resources import threads_of
 from .declare import WARP, deep_of, is_expanded, rows_of, tiles_of
 from .halo import ALONG, DEPTH, STEP, Halo, halo_of
@@ -36,7 +36,8 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     resident = min(max(1, at.occupancy), mine)
     busy, alone = _expanded(plan, problem, at) if is_expanded(plan) else _ring(plan, problem, at)
     once = 0.0 if not is_expanded(plan) else made * plan.tile[2] * COPY_ISSUE / WARP / device.arch.schedulers * resident
-    turn = resident * (busy + plan.tile[0] * plan.tile[1] * ENDED_CLOCKS) + alone
+    ended = ENDED_CLOCKS + worked_clocks(problem.region, kernel)
+    turn = resident * (busy + plan.tile[0] * plan.tile[1] * ended) + alone
     compute = (-(-mine // resident) * turn + once) / device.clock_ghz / 1e3
     again = at.work.bytes * halo.places(rows) / (rows * ALONG * halo.image.rows.step * halo.image.columns.step)
     memory = max(at.work.bytes / device.dram_bytes_per_us, again / device.l2_bytes_per_us)

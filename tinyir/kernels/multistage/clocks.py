@@ -19,7 +19,7 @@ from ...target.tf32 import PRODUCTS
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import View, view_of
 from ..parts.padding_clocks import padding_us
-from ..parts.tile_clocks import roofline
+from ..parts.tile_clocks import roofline, worked_clocks
 from ..resources import threads_of
 
 SHARED_BYTES = 128  # a clock, of an SM
@@ -71,7 +71,7 @@ def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     steps = -(-depth // bk)
 
     def turn(ctas: Number) -> Number:
-        return steps * (ctas * busy + chain) + ctas * bm * bn * c["element_clocks"]
+        return steps * (ctas * busy + chain) + ctas * bm * bn * (c["element_clocks"] + worked_clocks(region, kernel))
 
     clocks = rounds * turn(resident) + pick(rest > 0, turn(rest), 0.0)
     before = padding_us(plan, region, kernel, sizes, device)

@@ -30,7 +30,7 @@ from ...target.tf32 import PRODUCTS
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
-from ..parts.tile_clocks import roofline
+from ..parts.tile_clocks import roofline, worked_clocks
 from ..parts.tile_reads import reads_of, tile_reads
 from ..parts.windows import operand_views
 from ..problem import Contraction
@@ -81,9 +81,11 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     joining = pick(down * across > 1, t["cluster_clocks"], 0.0)
     epilogue = _epilogue(plan, region, kernel, rows, t)
     rounds, of_tile = -(-clusters // slots), -(--(-depth // bk) // plan.parts) * step
+    worked = bm * bn * worked_clocks(region, kernel)
     clocks = rounds * (of_tile + epilogue)
     if plan.takes_turns and not _leaves_by_rows(plan):  # a tile ends while the next is multiplied
         clocks = most(rounds * of_tile + epilogue, -(-rounds // plan.consumers.count) * (of_tile + epilogue))
+    clocks = clocks + rounds * worked  # in turns too, of which no such timings are known
     clocks = clocks + joining + late
     for view, own, across_it in zip(operand_views(region, kernel), (rows, columns), (columns / bn, rows / bm)):
         if isinstance(view, View) and view.windows is not None and kernel.sum[-1].size.evaluate(sizes) < bk:
@@ -104,7 +106,7 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     beyond = _lines_beyond(plan, kernel, sizes, depths)
     fetching = longer_of(fetching, beyond * t["beyond_clocks"] / clock, t["sharpness"])
-    compute, memory = clocks / clock, fetching + (epilogue + joining + late) / clock
+    compute, memory = clocks / clock, fetching + (epilogue + worked + joining + late) / clock
     joined, is_computing = longer_of(compute, memory, t["overlap"]), compute >= memory
     parts = {
         "compute": pick(is_computing, joined, compute) + before,
