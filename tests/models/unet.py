@@ -14,7 +14,7 @@ def unet(
     x = net.conv(net.input("image", [batch, 4, size, size]), "in", width, 3, 1, 1, has_bias=True)
     beside = _residual(net, x, "down", width, groups)
     y = net.conv(beside, "half", width, 3, 2, 1, has_bias=True)
-    y = _attended(net, _residual(net, y, "middle", 2 * width, groups), "attended", groups, heads)
+    y = attended(net, _residual(net, y, "middle", 2 * width, groups), "attended", groups, heads)
     y = net.op("Resize", "double", [y], [batch, 2 * width, size, size], scales=[2.0, 2.0], axes=[2, 3])
     y = net.conv(y, "up", width, 3, 1, 1, has_bias=True)
     y = _residual(net, net.joined([y, beside], "joined"), "last", width, groups)
@@ -31,7 +31,7 @@ def _residual(net: Network, x: str, name: str, channels: int, groups: int) -> st
     return net.elementwise("add", f"{name}.out", y, x)
 
 
-def _attended(net: Network, x: str, name: str, groups: int, heads: int) -> str:
+def attended(net: Network, x: str, name: str, groups: int, heads: int) -> str:
     n, c, h, w = net.shape(x)
     made = net.conv(net.group_norm(x, f"{name}.norm", groups), f"{name}.qkv", 3 * c, 1, has_bias=True)
     parts = []

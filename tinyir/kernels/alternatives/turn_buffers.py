@@ -6,17 +6,19 @@ before: buffer t : fp16[N, C, L]; region t yields t[i0, i1, i2] for i0: N, i1: C
 after:  buffer t : fp16[N, L, C]; region t yields t[i0, i2, i1] for i0: N, i2: L, i1: C
         region y    %y = reduce sum (k0: C, k1: 3) { mul(t[i0, i2 + k1, k0], w[i1, k0, k1]) }
 
-A contraction that reads a buffer through windows asks for its channels innermost, and in a program that has one so does
-each that reads points alone. Buffers that are read or written beside it along the same axis, such as residuals and
-results of pools, are turned with it: a kernel reads and writes along one innermost axis. Buffers that hang together so
-are turned together or not at all, by which the kernels of the regions that touch them take less. Signatures are never
-turned: a kernel that reads an input or writes an output has it as the caller does.
+A contraction that reads a buffer through windows asks for its channels innermost; attention asks so for the depth of
+its queries and keys and for the width of its values and of what it writes, where another dim is innermost. In a program
+that has one of these, each contraction that reads points alone asks for the dim that it sums. Buffers that are read or
+written beside it along the same axis, such as residuals and results of pools, are turned with it: a kernel reads and
+writes along one innermost axis. Buffers that hang together so are turned together where the kernels of the regions that
+touch them take less then; else what only the factors of contractions join to the rest is turned by itself, where that
+takes less. Signatures are never turned: a kernel that reads an input or writes an output has it as the caller does.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from ...analysis.regions import analyse
 from ...ir.alike import Alike, form_of
@@ -42,6 +44,7 @@ from ...ir.region import Module, Region, Tensor
 from ...ir.traits import bodies_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
+from ..attention import streaming_of
 from ..problem import Contraction, kernels_of
 from .channels_innermost import channels_of
 
@@ -66,21 +69,42 @@ def turn_buffers(
     """The module with the buffers turned for which that is faster by `times_of` (microseconds of the kernels of each of
     some regions of a module, by its name), and what was done. `least_of` gives times below which those are not, nearer
     and nearer; where these show that it is faster, they are `before` of what was done."""
-    groups = _together(module, _innermost(module))
-    orders = {name: order for group in groups for name, order in group.items()}
-    other, done = with_orders(module, orders), []
+    groups = _together(module, _orders(module, _innermost(module)))
+    other, done = with_orders(module, {name: order for group in groups for name, order in group.items()}), []
     for group in groups:
-        names = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
-        after = _sum(times_of(other, names), names)
-        for least in least_of(module, names) if least_of is not None else ():
-            before = _sum(least, names)
-            if after < before:
-                break
-        else:
-            before = _sum(times_of(module, names), names)
-        done += [Turned(group, before, after)] if after < before else []
+        found = _if_faster(module, other, group, times_of, least_of)
+        done += [found] if found is not None else _parts_done(module, group, times_of, least_of)
     turned = {name: order for one in done for name, order in one.orders.items()}
     return with_orders(module, turned) if turned else module, tuple(done)
+
+
+def _parts_done(module: Module, group: Orders, times_of: TimesOf, least_of: LeastOf | None) -> list[Turned]:
+    """What is turned of buffers that are not turned all together: one after another those that only contractions join
+    to the rest, which take their factors in any order."""
+    parts, done = _together(module, group, is_apart_from_factors=True), []
+    turned, now = {}, module
+    for part in parts if len(parts) > 1 else ():
+        other = with_orders(module, turned | part)
+        found = _if_faster(now, other, part, times_of, least_of)
+        if found is not None:
+            turned, now = turned | part, other
+            done.append(found)
+    return done
+
+
+def _if_faster(
+    module: Module, other: Module, group: Orders, times_of: TimesOf, least_of: LeastOf | None
+) -> Turned | None:
+    """What is done where the kernels that touch these buffers take less in the other module, which has them turned."""
+    names = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
+    after = _sum(times_of(other, names), names)
+    for least in least_of(module, names) if least_of is not None else ():
+        before = _sum(least, names)
+        if after < before:
+            break
+    else:
+        before = _sum(times_of(module, names), names)
+    return Turned(group, before, after) if after < before else None
 
 
 def _sum(times: Mapping[str, float], names: Iterable[str]) -> float:
@@ -106,7 +130,7 @@ def _innermost(module: Module) -> dict[str, int]:
         for region in module.program.regions
         for tensor, dim_of, dim in _asked_by(Alike.of(region), tuple(sizes.items()))
     ]
-    found: dict[str, int] = {}
+    found = {name: dim for name, dim in _attended(module) if name in free}
     for way in (channels_of, _summed):
         for name, dim_of, dim in asked if found or way is channels_of else ():
             if dim_of is way and name in free:
@@ -147,6 +171,28 @@ def _asked_by(
     )
 
 
+def _attended(module: Module) -> Iterator[tuple[str, int]]:
+    """The tensors of two regions that are one attention whose innermost dim is not that of its rows, with that."""
+    makers = {t.name: r for r in module.program.regions for t in r.outputs if _is_handed_on(t)}
+    pairs = [(makers[t.name], r) for r in module.program.regions for t in r.inputs if t.name in makers]
+    for first, second in pairs:
+        kernel = streaming_of(first, second)
+        if isinstance(kernel, str):
+            continue
+        factors = ((kernel.query, kernel.depth), (kernel.key, kernel.depth), (kernel.value, kernel.width))
+        places = [(f.tensor, f.index, axes[-1].name) for f, axes in factors if isinstance(f, Read)]
+        places += [(y.output, y.index, kernel.width[-1].name) for y in second.yields if kernel.width]
+        for name, index, axis in places:
+            dims = [at for at, e in enumerate(index) if axis in e.names()]
+            if len(dims) == 1 and dims[0] < len(index) - 1:
+                yield name, dims[0]
+
+
+def _is_handed_on(tensor: Tensor) -> bool:
+    """Whether one kernel makes it and reads it, so that no memory has it."""
+    return tensor.attr("materialize") == "deferred"
+
+
 def _summed(_: Region, kernel: Contraction, side: int) -> int | None:
     """The dim along which a factor is summed; None where that is not one alone."""
     index = (kernel.lhs, kernel.rhs)[side].index
@@ -156,10 +202,12 @@ def _summed(_: Region, kernel: Contraction, side: int) -> int | None:
 
 def _turnable(module: Module) -> dict[str, int]:
     """The buffers whose order is nobody else's business, with their ranks: those of no attributes that are written
-    whole, at places that are a region's own axes."""
+    whole, at places that are a region's own axes; of what attention writes, at any places."""
     aliased = {t.attr("alias") for t in module.program.buffers}
     ranks = {t.name: t.type.rank for t in module.program.buffers if not t.attrs and t.name not in aliased}
     for region in module.program.regions:
+        if any(map(_is_handed_on, region.inputs)) and not any(item.guard for item in region.yields):
+            continue  # the axes of attention have roles, whatever their order is
         first = region.outputs[0].name if region.outputs else ""
         for item in region.yields:
             names = [e.name for e in item.index if e.constant is None]
@@ -208,21 +256,47 @@ class _Touched:
                 yield tensor, found[0]
 
 
-def _together(module: Module, innermost: Mapping[str, int]) -> list[dict[str, tuple[int, ...]]]:
-    """The orders of buffers whose innermost dim is another one, in groups that no region touches two of."""
+def _orders(module: Module, innermost: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The orders of buffers whose innermost dim is another one."""
     ranks = {t.name: t.type.rank for t in module.program.buffers}
-    orders = {
+    return {
         name: (*(at for at in range(ranks[name]) if at != dim), dim)
         for name, dim in innermost.items()
         if dim != ranks[name] - 1
     }
+
+
+def _together(module: Module, orders: Orders, is_apart_from_factors: bool = False) -> list[dict[str, tuple[int, ...]]]:
+    """The orders in groups that no region touches two of; or, `is_apart_from_factors`, none but as the factors of a
+    contraction."""
     groups: list[set[str]] = []
+    sizes = tuple(sizes_of(module.model).items())
     for region in module.program.regions:
         own = {t.name for t in (*region.inputs, *region.outputs) if t.name in orders}
-        if own:
-            joined = [g for g in groups if g & own]
-            groups = [g for g in groups if not g & own] + [own.union(*joined)]
+        factors = own & {*_factors_of(region, sizes)} if own and is_apart_from_factors else set()
+        for several in (own - factors, *({name} for name in factors)):
+            if several:
+                joined = [g for g in groups if g & several]
+                groups = [g for g in groups if not g & several] + [several.union(*joined)]
     return [{name: orders[name] for name in orders if name in group} for group in groups]
+
+
+def _factors_of(region: Region, sizes: tuple[tuple[str, int], ...]) -> Iterator[str]:
+    """The tensors that a contraction reads as its factors alone."""
+    tensors = form_of(region).tensors
+    return (tensors[number] for number in _numbers_of_factors(Alike.of(region), sizes))
+
+
+@functools.lru_cache(maxsize=4096)
+def _numbers_of_factors(alike: Alike, sizes: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+    (region,) = alike.regions
+    kernel = next(iter(kernels_of(region, dict(sizes))), None)
+    if not isinstance(kernel, Contraction):
+        return ()
+    tensors = form_of(region).tensors
+    beside = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
+    others = {n.tensor for body in beside for n in walk(body) if isinstance(n, Read)}
+    return tuple(tensors.index(read.tensor) for read in (kernel.lhs, kernel.rhs) if read.tensor not in others)
 
 
 # --- a region with its buffers in their orders
@@ -258,7 +332,7 @@ def _of_region(region: Region, buffers: Mapping[str, Tensor], orders: Orders) ->
         yields=yields,
     )
     first = region.outputs[0].name
-    if first in orders:
+    if first in orders and not any(map(_is_handed_on, region.inputs)):
         names = [e.name for y in yields if y.output == first for e in y.index if e.name]
         made = _reordered(made, tuple(dict.fromkeys(names)))
     return replace(made, analysis=analyse(made))

@@ -13,6 +13,7 @@ from ...ir.body import Binary, Read, Ternary, Unary, walk
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.rules import product
+from ...ir.runs import offset_of
 from ...ir.traits import extent_of, nearest
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
@@ -165,10 +166,20 @@ def _lines(plan: Plan, block: Block, fold: Fold, region: Region) -> float:
         each = block.wide * read.dtype.bytes / 4 if is_whole else APART_LINES * block.wide if is_apart else 1.0
         found += _factors(block, fold) * max(1.0, each)
     for image in fold.images:
-        apart = block.of_access(image) if block.kernel.is_across else image.columns.step * block.columns
-        each = _lines_of_warp(plan, block, apart, image.read.dtype.bytes)
+        each = _lines_of_warp(plan, block, _apart(block, image, region), image.read.dtype.bytes)
         found += block.image_rows(image) * block.loads(image) * _turns(fold) * each
     return found
+
+
+def _apart(block: Block, image: Image, region: Region) -> int:
+    """Elements of the image's memory from what a thread reads to what its neighbour does; where they are in another
+    order than the results, a line or more."""
+    kernel = block.kernel
+    axis, count = (kernel.planes[-1], block.wide) if kernel.is_across else (kernel.columns[0], block.columns)
+    place = offset_of(region.tensor(image.read.tensor).type.shape, image.read.index)
+    found = [factor for factor, names in place.terms if axis.name in names]
+    is_known = all(names == (axis.name,) for _, names in place.terms if axis.name in names)
+    return sum(found) * count if is_known else LINE_BYTES
 
 
 def _halo(plan: Plan, image: Image) -> float:

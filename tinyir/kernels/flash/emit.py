@@ -85,10 +85,10 @@ class _Template(OnlineSoftmax):
     def _maps(self) -> Iterable[Statement]:
         for word, box in self.boxes:
             rows = self.rings[word].shape[0]
-            yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, box.sides(rows, SPAN), SWIZZLE)
+            yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, box.sides(rows, SPAN), SWIZZLE, box.dims)
         for item, box, array in self.staged:
             sides = box.sides(*array.shape)
-            yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, array.swizzle)
+            yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, array.swizzle, box.dims)
 
     def _tiles(self) -> Iterable[Statement]:
         for word, array in self.rings.items():
@@ -146,7 +146,7 @@ class _Template(OnlineSoftmax):
         full = Place(self.of(f"full.{word}"), slot=slot)
         is_of_scores = word in self.tiles.values()
         if self.score.limits and word in ("k", "v") and not box.page:
-            row = row + box.tensor.type.shape[box.row] * (1 - Expr.of(self.of("some")))
+            row = row + box.shape[box.row] * (1 - Expr.of(self.of("some")))
         corner = box.at(self.m0, row) if is_of_scores else box.at(row, ZERO)
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
         at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(corner))

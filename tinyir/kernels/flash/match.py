@@ -20,7 +20,7 @@ from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
 from ..attention.ahead import outer_of, reads_ahead
 from ..attention.score import outgrown, score_of, weight_dtype
-from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, multiple_of
+from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, joined_dims, multiple_of
 from .pages import Page, page_of
 
 DTYPES = ("fp16", "bf16")  # of factors
@@ -35,9 +35,11 @@ class Box:
     columns, and where a tile begins along each dim, its own rows and columns taken off. `has_whole_rows`,
     `has_whole_columns`: what hangs over the tile's end there hangs over the tensor's, so that it is zero when fetched
     and dropped when written. Of packed rows `each` run along the dim `inner`, one after another. With a
-    `page`, `first` has the block's first column in it."""
+    `page`, `first` has the block's first column in it. `shape` is how the engine sees the tensor: dims that one axis
+    counts through are one."""
 
     tensor: Tensor
+    shape: tuple[Expr, ...]
     row: int
     first: tuple[Expr, ...]
     has_whole_rows: bool
@@ -53,7 +55,7 @@ class Box:
 
     def sides(self, rows: int, columns: int) -> tuple[Expr, ...]:
         """The box with this number of rows and columns."""
-        rank = self.tensor.type.rank
+        rank = len(self.shape)
         along = {self.row: rows // self.each, rank - 1: columns} | ({self.inner: self.each} if self.inner >= 0 else {})
         return tuple(Expr.of(along.get(n, 1)) for n in range(rank))
 
@@ -69,7 +71,12 @@ class Box:
     @property
     def needs(self) -> tuple[Bound, ...]:
         """What must hold of the symbols for strides to be whole 16 bytes."""
-        return multiple_of(self.tensor.type.shape[-1], STRIDE_BYTES // self.dtype.bytes)
+        return multiple_of(self.shape[-1], STRIDE_BYTES // self.dtype.bytes)
+
+    @property
+    def dims(self) -> tuple[Expr, ...]:
+        """Those that the engine sees, where they are not the tensor's own."""
+        return () if self.shape == self.tensor.type.shape else self.shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +229,13 @@ def _tiles(kernel: Streaming, taken: Sequence[str]) -> Iterator[tuple[Read, Box]
 def _packed(kernel: Streaming, query: Box) -> Packed | None:
     """The group beside the row as the rows of one tile; None where there is none, or where they are too many."""
     group, row = kernel.group, kernel.row
-    if group is None or group.size.constant is None or row.size.constant is None or query.row != _dim_of(row, kernel):
+    if (
+        query.dims
+        or group is None
+        or group.size.constant is None
+        or row.size.constant is None
+        or query.row != _dim_of(row, kernel)
+    ):
         return None
     dim = _dim_of(group, kernel)
     index = kernel.query.index[dim] if dim is not None else ZERO
@@ -279,7 +292,8 @@ def _paged(region: Region, gather: Gather, row: Axis, column: Axis, here: dict[s
         raise _No(Phrase("{tensor} does not have {column} along the last dim", tensor=tensor.name, column=column.name))
     given = {n: Expr.of(m) for n, m in here.items()} | {column.name: ZERO, gather.axis.name: ZERO}
     first = tuple(e.substitute(given) for e in read.index)
-    return Box(tensor, place, first, False, tensor.type.shape[-1] == column.size, page=page)
+    shape = tensor.type.shape
+    return Box(tensor, shape, place, first, False, shape[-1] == column.size, page=page)
 
 
 def _check_guards(kernel: Streaming, masks: Sequence[Bound], key: Box, value: Box) -> None:
@@ -319,11 +333,12 @@ def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: d
     """The tensor in boxes of rows along one of its dims and of columns along the last. A row axis of one point may be
     none of its axes: its box then has rows along a dim of size 1, or along another whose other rows nobody stores.
     `here` renames axes."""
+    shape, index = joined_dims(tensor.type.shape, index)
     if len(index) > MOST_DIMS:
         raise _No(Phrase("{tensor} has more than {most} dims", tensor=tensor.name, most=MOST_DIMS))
     along = {axis.name: [n for n, e in enumerate(index) if axis.name in e.names()] for axis in (row, column)}
     if not along[row.name] and row.size == ONE and len(index) > 1:
-        along[row.name] = [max(range(len(index) - 1), key=lambda n: (tensor.type.shape[n] == ONE, n))]
+        along[row.name] = [max(range(len(index) - 1), key=lambda n: (shape[n] == ONE, n))]
     if len(along[row.name]) != 1 or along[column.name] != [len(index) - 1] or along[row.name] == along[column.name]:
         raise _No(
             Phrase(
@@ -345,8 +360,9 @@ def _box(tensor: Tensor, index: Sequence[Expr], row: Axis, column: Axis, here: d
                 column=column.name,
             )
         )
-    whole = (first[n] == ZERO and tensor.type.shape[n] == axis.size for n, axis in ((place, row), (-1, column)))
-    return Box(tensor, place, tuple(e.substitute({n: Expr.of(m) for n, m in here.items()}) for e in first), *whole)
+    whole = (first[n] == ZERO and shape[n] == axis.size for n, axis in ((place, row), (-1, column)))
+    first = tuple(e.substitute({n: Expr.of(m) for n, m in here.items()}) for e in first)
+    return Box(tensor, shape, place, first, *whole)
 
 
 def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box | None:

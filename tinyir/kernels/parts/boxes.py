@@ -11,10 +11,10 @@ A box of such dims is a tile of the contraction. No op name is asked: only where
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Scan, Scatter, Select, Unary, operands_of, walk
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.model import Model
 from ...ir.region import Region, Tensor, Yield
 from ...ir.traits import extent_of, nearest
@@ -179,6 +179,27 @@ def _is_widened(factor: Body, read: Read) -> bool:
         and read.dtype.is_float
         and is_exact(read.dtype, factor.dtype)
     )
+
+
+def joined_dims(shape: Sequence[Expr], index: Sequence[Expr]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The dims of memory as fewer, and the place in them: neighbours of which one axis counts the points of both are
+    one dim.
+
+    [B, C, 32, 32] at [i0, k0, floor(i1/32), i1 - 32*floor(i1/32)]   →   [B, C, 1024] at [i0, k0, i1]
+    """
+    sizes, places = [*shape], [*index]
+    at = 0
+    while at + 1 < len(places):
+        one = places[at] * sizes[at + 1] + places[at + 1]
+        if _floors(one) < _floors(places[at]) + _floors(places[at + 1]):
+            sizes[at : at + 2], places[at : at + 2] = [sizes[at] * sizes[at + 1]], [one]
+        else:
+            at += 1
+    return tuple(sizes), tuple(places)
+
+
+def _floors(place: Expr) -> int:
+    return sum(isinstance(atom, Floor) for _, monomial in place.terms for atom in monomial)
 
 
 def is_along_sum(kernel: Contraction, side: int) -> bool:

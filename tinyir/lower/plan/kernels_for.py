@@ -4,7 +4,7 @@ that share a launch."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ...analysis.traffic import fills_card
@@ -36,21 +36,18 @@ from .planner import Planner
 
 MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
 Rewrite = Callable[[region.Region, Surroundings], tuple[region.Region, ...]]
-REWRITES: dict[str, Rewrite] = {  # of one region into several, each a kernel, in this order; by the remark that says so
-    "R3482": work_once,
-    "R3467": split_siblings,
-    "R3468": part_region,
-    "R3471": fold_in_steps,
-    "R3472": scan_in_steps,
-}
+# of one region into several, each a kernel, in this order; by the remark that says so
+REWRITES: dict[str, Rewrite] = {"R3482": work_once, "R3467": split_siblings, "R3468": part_region}
+IN_STEPS: dict[str, Rewrite] = {"R3471": fold_in_steps, "R3472": scan_in_steps}  # the same, once the orders are known
 
 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    module, _ = pages_read(in_parts(module, planner), planner)
+    module, _ = pages_read(rewritten(module, planner, REWRITES), planner)
     module, _ = columns_bounded(module, planner)
     module, _ = columns_split(module, planner)
     module, _ = in_orders(module, planner, is_told=False)
+    module = rewritten(module, planner, IN_STEPS)
     module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
     return with_parts(module, sums_by(module, planner)), apart
@@ -66,7 +63,8 @@ def in_orders(
 
 
 class _Times:
-    """The microseconds of kernels of regions of a few modules. What is the same for all regions of one is done once."""
+    """The microseconds of kernels of regions of a few modules, of a fold in steps where it is faster so. What is the
+    same for all regions of one is done once."""
 
     def __init__(self, planner: Planner):
         self.planner = planner
@@ -74,17 +72,44 @@ class _Times:
 
     def of(self, module: region.Module, wanted: Container[str]) -> dict[str, float]:
         """Those of some regions."""
-        planner, names = self.planner, [r.name for r in module.program.regions if r.name in wanted]
+        planner, (names, joined) = self.planner, self._launched(module, wanted)
         turned = self._with_constants_turned(module)
-        _, apart = materialize_prologues(turned, planner.us, planner.card.arch.has_tma, planner.least_us, wanted)
-        found = {one.region.name: one.apart for one in apart}
-        return {n: found[n] if n in found else planner.us(turned, turned.program.region(n)) for n in names}
+        _, apart = materialize_prologues(turned, planner.us, planner.card.arch.has_tma, planner.least_us, names)
+        found = {one.region.name: one.apart for one in apart} | self._in_steps(turned, names)
+        times = {n: found[n] if n in found else planner.us(turned, turned.program.region(n)) for n in names}
+        return {**times, **joined}
 
     def least_of(self, module: region.Module, wanted: Container[str]) -> Iterator[Mapping[str, float]]:
         """Times below which those are not, nearer and nearer."""
-        planner = self.planner
+        planner, (names, joined) = self.planner, self._launched(module, wanted)
         turned = self._with_constants_turned(module)
-        return least_times(turned, wanted, planner.us, planner.least_us, planner.card.arch.has_tma)
+        stepped = self._in_steps(turned, names)
+        for least in least_times(turned, names, planner.us, planner.least_us, planner.card.arch.has_tma):
+            yield {**least, **stepped, **joined}
+
+    def _in_steps(self, module: region.Module, wanted: Sequence[str]) -> dict[str, float]:
+        """Those of the wanted regions that are faster in steps."""
+        kept = {r.name for r in module.program.regions}.difference(wanted)
+        found: dict[str, float] = {}
+        for rewrite in IN_STEPS.values():
+            parts = {
+                n: several for n, several in parts_by(rewrite, module, self.planner, kept).items() if len(several) > 1
+            }
+            stepped = with_parts(module, {r.name: parts.get(r.name, (r,)) for r in module.program.regions})
+            found |= {n: sum(self.planner.us(stepped, one) for one in several) for n, several in parts.items()}
+        return found
+
+    def _launched(self, module: region.Module, wanted: Container[str]) -> tuple[list[str], dict[str, float]]:
+        """The wanted regions that launches begin with; and those that share the kernel of another, whose time is this
+        kernel's unless the other is wanted too."""
+        first = {reader: name for name, reader in readers_of(module).items()}
+        names = [r.name for r in module.program.regions if r.name in wanted]
+        joined = {
+            n: 0.0 if first[n] in wanted else self.planner.us(module, module.program.region(first[n]))
+            for n in names
+            if n in first
+        }
+        return [n for n in names if n not in first], joined
 
     def _with_constants_turned(self, module: region.Module) -> region.Module:
         for known, turned in self._turned:
@@ -97,8 +122,12 @@ class _Times:
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:
     """The module with each region that is several kernels as a region for each; without `planner` for an H100."""
-    planner = planner or Planner(card_of("sm90", None))
-    for rewrite in REWRITES.values():
+    return rewritten(module, planner or Planner(card_of("sm90", None)), {**REWRITES, **IN_STEPS})
+
+
+def rewritten(module: region.Module, planner: Planner, rewrites: Mapping[str, Rewrite]) -> region.Module:
+    """The module after some rewrites of one region into several."""
+    for rewrite in rewrites.values():
         module = with_parts(module, parts_by(rewrite, module, planner))
     return module
 
@@ -275,6 +304,7 @@ def parts_by(
 
 
 __all__ = [
+    "IN_STEPS",
     "REWRITES",
     "columns_bounded",
     "columns_split",
@@ -285,6 +315,7 @@ __all__ = [
     "launches",
     "pages_read",
     "parts_by",
+    "rewritten",
     "sums_by",
     "why_apart",
 ]

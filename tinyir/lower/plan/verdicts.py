@@ -18,6 +18,7 @@ from ...kit.diag import Diag
 from ...kit.phrase import Listing, Phrase
 from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of, with_first
 from .kernels_for import (
+    IN_STEPS,
     REWRITES,
     Rewrite,
     columns_bounded,
@@ -87,6 +88,10 @@ def verdicts(
             "after_us": round(one.after, 2),
         }
         said.append(Diag("R3477", next(iter(one.orders)), facts))
+    for code, rewrite in IN_STEPS.items():
+        several = parts_by(rewrite, module, planner)
+        said += _several(code, rewrite, several)
+        module = with_parts(module, several)
     module, constants = turn_constants(module, planner.us)
     for one in constants:
         facts = {

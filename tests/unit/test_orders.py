@@ -1,0 +1,94 @@
+"""The order of the dims of buffers between kernels: that in which all their kernels take least, folds in steps and
+attention over an image among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models import Network, RandomModel, convnext
+from tests.models.unet import attended
+from tinyir.front.json import read
+from tinyir.ir import region
+from tinyir.lower import lower_to
+from tinyir.lower.plan import card_of
+from tinyir.lower.plan.kernels_for import in_orders, in_parts, kernels_for
+from tinyir.lower.plan.planner import Planner
+from tinyir.play import tiny as play_tiny
+from tinyir.play.region import play
+
+from .emitted import lowered, region_text, simulated
+from .stages import needs_host_compiler
+
+
+def lowered_to(stage: str, model: RandomModel) -> Any:
+    module: Any = read(model.text)
+    for each in ("index", "poly", "region", "plan"):
+        module = lower_to(each, module, "sm90")
+        if each == stage:
+            return module
+    return module
+
+
+def over_an_image() -> RandomModel:
+    """Attention of 128 pixels with itself, between images whose channels come first."""
+    net = Network("seen", "fp16")
+    return net.model(attended(net, net.input("x", [1, 64, 8, 16]), "a", 4, 2))
+
+
+def test_attention_asks_for_what_its_rows_are_made_of() -> None:
+    module = lowered_to("plan", over_an_image())
+    plan = next(p for p in module.plans if len(p.regions) == 2)
+    assert plan.algo == "streaming_softmax"
+    shapes = {t.name: str(t.type) for t in module.program.program.buffers}
+    assert (shapes["a.qkv"], shapes["a.image"]) == ("fp16[1, 8, 16, 192]", "fp16[1, 8, 16, 64]")
+
+
+@needs_host_compiler
+def test_attention_over_an_image_equals_playback() -> None:
+    model = over_an_image()
+    arrays = model.arrays(1)
+    _, code = lowered(lowered_to("plan", model))
+    wanted = play_tiny.play(read(model.text), arrays)
+    for name, array in simulated(code, arrays).items():
+        np.testing.assert_allclose(array.astype(float), wanted[name].astype(float), rtol=3e-3, atol=3e-3)
+
+
+@pytest.fixture(scope="module")
+def stage() -> region.Module:
+    """The first blocks of a ConvNeXt at its own sizes."""
+    return lowered_to("region", convnext(batch=8, layers=(2, 1), dtype="fp16"))
+
+
+def test_a_norm_is_one_kernel_where_the_order_makes_its_rows_contiguous(stage: region.Module) -> None:
+    """As it is written, rows are apart in memory, so that its folds take three kernels."""
+    planner = Planner(card_of("sm90", "h200"))
+    assert "s0.b1.norm.sum" in {r.name for r in in_parts(stage, planner).program.regions}
+    module, _ = kernels_for(stage, planner)
+    assert "s0.b1.norm.sum" not in {r.name for r in module.program.regions}
+    shapes = {t.name: str(t.type) for t in module.program.buffers}
+    assert shapes["s0.b1.deep"] == "fp16[8, 56, 56, 96]"
+
+
+def test_other_orders_compute_the_same() -> None:
+    module = lowered_to("region", convnext(batch=2, layers=(1, 1), width=32, size=32, classes=5, dtype="fp16"))
+    other, turned = in_orders(module, Planner(card_of("sm90", "h200")))
+    arrays = convnext(batch=2, layers=(1, 1), width=32, size=32, classes=5, dtype="fp16").arrays(2)
+    assert turned
+    for name, array in play(other, arrays).items():
+        np.testing.assert_allclose(array.astype(float), play(module, arrays)[name].astype(float), rtol=1e-2, atol=1e-2)
+
+
+def test_an_image_in_another_order_than_the_results_costs_its_lines() -> None:
+    """Neighbouring threads read one line each, and no plan is near those that read what is side by side."""
+    planner, found = Planner(card_of("sm90", "h200")), []
+    for order, place in (("96, 56, 56", "i1, i2 + k0, i3 + k1"), ("56, 56, 96", "i2 + k0, i3 + k1, i1")):
+        tensors = f"in X : fp16[8, {order}]\n in W : fp16[96, 7, 7]\n out Y : fp16[8, 96, 50, 50]"
+        body = f"""for i0: 8, i1: 96, i2: 50, i3: 50
+        %s = reduce sum (k0: 7, k1: 7) : fp32 {{ mul(X[i0, {place}], W[i1, k0, k1]) : fp32 }}
+        yield Y[i0, i1, i2, i3] = cast(%s) : fp16"""
+        module = region.parse(region_text(tensors, body))
+        found.append(planner.us(module, *module.program.regions))
+    assert found[1] > 2 * found[0]
