@@ -1,5 +1,21 @@
 """Attention drawn at random, in 16 bits: sizes that divide nothing, masks, work on scores, spellings, layouts; the
-simulation tries some (`test_random_attention`), a card hundreds (`tests/gpu/random_attention.py`)."""
+simulation tries some (`test_random_attention`), a card hundreds (`tests/gpu/random_attention.py`).
+
+How near a kernel must be to playback follows from roundings, element by element, and holds whatever the numbers are.
+With u the unit roundoff of the 16-bit dtype and h half of its least number, e = 2^-23, and for one element
+
+    y  the output      A = sum |w_j| |v_j|, over the weights w_j that the second product takes      V = sum |v_j|
+    S  |q| |k|, the norms of the rows: no sum of products of a score is larger      M  the most that a score may be
+
+    a score            differs by d = 2 L D e S + 8 e M     both sums of D products in any order, work of slope L, and
+                                                            the roundings of what is added, scaled and subtracted
+    a weight           by a factor within 1 + 2 d + 4 e     it and its total have exponentials of other scores
+    its rounding       by 2 u |w_j| + 2 h                   playback's is of w_j, a kernel's of w_j times a total, which
+                                                            is 1 at least
+    the sum            by 2 n e A                           n products in any order, each truncated
+
+so that |y - y'| <= (2 u + 2 d + 4 e + 2 n e) A + 2 h V + 2 u |y| + 2 h; a logarithm of a sum differs by d + 2 n e.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +39,10 @@ WEIGHTS = ((), (), ("nan",), ("dropout",), ("dropout", "nan"))
 LAYOUTS = (("hsd", "htd", "hte", "hse"), ("shd", "thd", "the", "she"))
 TENSOR_CORES = ("streaming_softmax", "streaming_mma")  # the families that compute attention on them
 DEPTHS = (*range(8, 129, 8), 20, 36, 17, 160, 192, 256)
-TOLERANCE = {"fp16": 6e-3, "bf16": 4e-2}
-COLUMNS = 50  # whose weights' roundings these allow where no sum divides them; of more they grow as a random walk does
+ROUNDOFF = {"fp16": 2.0**-11, "bf16": 2.0**-8}
+HALF_OF_LEAST = {"fp16": 2.0**-25, "bf16": 2.0**-134}
+TRUNCATED = 2.0**-23  # of a sum in fp32, as tensor cores add
+SLOPES = {"unknown": 2.2, "scale": 0.25}  # of work on a score, where it is not 1 at most
 
 
 def drawn(number: int, longest: int = 90) -> Spelling:
@@ -82,17 +100,49 @@ def with_warps(module: plan.Module, number: int) -> plan.Module:
     return plan.Module(program, tuple(other if p is one else p for p in module.plans))
 
 
-def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], how: Spelling) -> str:
-    """What differs, in words; empty where nothing does."""
+def bounds_of(how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """How far each element of the outputs may be from what is wanted."""
+    q, k, v, y = how.names
+    of_weights = wanted_of(how, {**arrays, v: np.abs(arrays[v])})[y].astype(np.float64)
+    norms = [
+        np.sqrt((arrays[name].astype(np.float64) ** 2).sum(axes.index("d"))).max()
+        for name, axes in zip((q, k), how.layout)
+    ]
+    slope = math.prod(SLOPES.get(work, 1.0) for work in how.scores)
+    most = slope * math.prod(norms)
+    most += sum(float(np.abs(arrays[name]).max()) for name in ("bias", "table") if name in arrays)
+    most += how.sizes[2] * float(np.abs(arrays["slope"]).max()) if "slope" in arrays else 0.0
+    apart = 2 * slope * how.sizes[3] * TRUNCATED * math.prod(norms) + 8 * TRUNCATED * most
+    unit, least, summed = ROUNDOFF[how.dtype], HALF_OF_LEAST[how.dtype], 2 * how.sizes[2] * TRUNCATED
+    values = how.sizes[2] * float(np.abs(arrays[v].astype(np.float64)).max())
+    near = (2 * unit + 2 * apart + 4 * TRUNCATED + summed) * of_weights + 2 * least * (values + 1)
+    found = {name: np.full(want.shape, apart + summed) for name, want in wanted.items()}
+    return found | {y: near + 2 * unit * np.abs(wanted[y].astype(np.float64))}
+
+
+def is_near(
+    found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], how: Spelling, arrays: dict[str, np.ndarray]
+) -> str:
+    """What differs by more than roundings explain, in words; empty where nothing does."""
+    bounds = bounds_of(how, arrays, wanted)
     for name, want in wanted.items():
         given, want = found[name].astype(np.float64), want.astype(np.float64)
         if (np.isnan(given) != np.isnan(want)).any():
             return f"{name} is NaN at other places"
-        apart = np.nanmax(np.abs(given - want) / (1 + np.abs(want)), initial=0.0)
-        walk = max(1.0, math.sqrt(how.sizes[2] / COLUMNS)) if how.softmax == "not_over_sum" else 1.0
-        if not apart <= TOLERANCE[how.dtype] * walk:
-            return f"{name} is {apart:.2e} apart"
+        same = (given == want) | np.isnan(want)
+        share = np.where(same, 0.0, np.abs(given - want) / bounds[name]).max(initial=0.0)
+        if not share <= 1.0:
+            return f"{name} is {share:.2f} times as far as roundings explain"
     return ""
 
 
-__all__ = ["TENSOR_CORES", "attention_of", "drawn", "is_near", "model_and_arrays", "wanted_of", "with_warps"]
+__all__ = [
+    "TENSOR_CORES",
+    "attention_of",
+    "bounds_of",
+    "drawn",
+    "is_near",
+    "model_and_arrays",
+    "wanted_of",
+    "with_warps",
+]

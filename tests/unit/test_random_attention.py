@@ -28,7 +28,7 @@ def test_a_random_attention_equals_playback(number: int) -> None:
         planned = with_warps(planned, number)
     assert attention_of(planned).algo in TENSOR_CORES, how
     wanted = wanted_of(how, arrays)
-    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how) == "", how
+    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how, arrays) == "", how
 
 
 SPLIT = 1115  # a few rows of many columns, which are walked in chunks
