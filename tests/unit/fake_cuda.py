@@ -124,6 +124,7 @@ class Machine:
     living: set[int] = field(default_factory=set)
     graphs: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
     captured: list[tuple[Any, ...]] | None = None
+    nodes: list[Any] = field(default_factory=list)  # of graphs, as the driver tells them
     faults: dict[str, int] = field(default_factory=dict)
     maps: list[tuple[Any, ...]] = field(default_factory=list)
     modules: dict[int, bytes] = field(default_factory=dict)  # that are loaded, their images by number
@@ -232,10 +233,7 @@ class Machine:
     def _cuLaunchKernelEx(self, config: int, function: int, places: int, extra: Any) -> int:
         asked = driver.LaunchConfig.from_address(config)
         assert (asked.stream or 0) in (77, *self.others) and asked.count <= 1 and extra is None
-        pointers = itertools.takewhile(
-            bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
-        )
-        values = tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
+        values = arguments_at(places)
         self.launch(*self.functions[function], values, *((a.id, a.number) for a in asked.attributes[: asked.count]))
         return 0
 
@@ -270,6 +268,23 @@ class Machine:
         out._obj.value = graph
         return 0
 
+    def _cuStreamGetCaptureInfo_v3(self, stream: int, *found: Any) -> int:
+        """Of a chain the last node alone: its number among the graph's launches."""
+        assert self.captured is not None and stream == 77
+        node = (ctypes.c_void_p * 1)(len(self.captured))
+        self.nodes.append(node)
+        ctypes.memmove(found[3], ctypes.byref(ctypes.c_void_p(ctypes.addressof(node))), 8)
+        return 0
+
+    def _cuGraphExecKernelNodeSetParams_v2(self, graph: int, node: int, at: int) -> int:
+        asked = driver.KernelNode.from_address(at)
+        before = self.graphs[graph][node - 1]
+        module, kernel = self.functions[asked.function]
+        assert module in self.modules and before[1] == kernel
+        self.graphs[graph][node - 1] = ("launch", before[1], arguments_at(asked.arguments), *before[3:])
+        self.note("change", kernel)
+        return 0
+
     def _cuGraphLaunch(self, graph: int, stream: int) -> int:
         launched = [call[1] for call in self.graphs[graph] if call[0] == "launch"]
         gone = [name for name in launched if name.module not in self.modules]
@@ -299,6 +314,14 @@ class Machine:
         self.followed.append((stream, self.recorded[event]))
         self.note("cuStreamWaitEvent")
         return 0
+
+
+def arguments_at(places: int) -> tuple[int, ...]:
+    """Eight bytes of each argument, to which the pointers at a place point."""
+    pointers = itertools.takewhile(
+        bool, (ctypes.c_uint64.from_address(places + 8 * n).value for n in itertools.count())
+    )
+    return tuple(ctypes.c_uint64.from_address(p).value for p in pointers)
 
 
 @pytest.fixture

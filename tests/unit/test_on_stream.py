@@ -115,6 +115,20 @@ def test_memory_that_another_stream_reads_is_not_taken_again(machine: Machine, p
     assert address not in machine.living
 
 
+def test_sizes_that_go_on_changing_have_one_program_and_one_graph(machine: Machine, program: Any) -> None:  # noqa: F811
+    """The kernels of the one graph are told the new sizes, and memory moves where it is too small by half."""
+    run = program.on_stream(OWN)
+    for turn, rows in enumerate(range(100, 228)):
+        found = run(Claims(aligned((rows, 20))))["p"]
+        del found
+        names = machine.names()
+        assert names.count("capture") == (turn == 2) and names.count("replay") == (turn >= 2)
+        for graph in machine.graphs.values():
+            assert {c[2][-1] % (1 << 32) for c in graph if c[0] == "launch"} == {rows}
+    (kept,) = program._session.on_streams._kept
+    assert kept[1]._program.moves == 2 and len(machine.graphs) == 1
+
+
 def test_states_go_on_from_stream_to_stream(machine: Machine) -> None:  # noqa: F811
     machine.others = (OWN, OTHER)
     with tinyir.compile(MEAN, device="cuda", params={"s": np.zeros((4, 8), np.float32)}) as program:

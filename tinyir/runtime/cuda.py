@@ -19,7 +19,7 @@ import numpy as np
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Phrase
 from .compile import cubins_of
-from .device import Argument, Box, Buffer
+from .device import Argument, Bound, Box, Buffer
 from .driver import DriverFault, call
 from .graph import Graph
 from .mapped import MappedModule
@@ -27,7 +27,7 @@ from .mapped import MappedModule
 # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
 STATIC_SHARED = 48 << 10
 MOST_SPARE = 16  # pieces of memory that were lent, came back and are kept
-EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may start early
+EARLY_IN_GRAPHS = 12030  # the first driver that captures launches which may start early, and says their nodes
 _ASK_SECONDS = 2e-4  # between two questions whether a launch has ended, where it has a limit
 SCALARS = {4: "I", 8: "Q"}  # by their bits: a matrix descriptor uses the highest
 
@@ -185,6 +185,7 @@ class CudaDevice:
         self.capability = self._device.compute_capability()
         version = driver.get_driver_version()
         self.overlaps = overlaps and version >= EARLY_IN_GRAPHS
+        self.changes_graphs = version >= EARLY_IN_GRAPHS
         major, minor = self.capability
         self.description = (
             f"{self._device.name()} (sm_{major}{minor}, CUDA driver {version // 1000}.{version % 1000 // 10})"
@@ -377,12 +378,32 @@ class CudaDevice:
         values = [a.address if isinstance(a, Buffer) else a.value % (1 << 8 * a.bytes) for a in arguments]
         function.prepared_async_call(tuple(grid), (*block, 1, 1)[:3], self.stream, *values, shared_size=shared)
 
-    def capture(self, enqueue: Callable[[], None]) -> Graph:
+    def change(self, graph: Graph, number: int, b: Bound) -> None:
+        """Let a graph's launch of this number, whose kernel is the same, be made with other arguments. Raises
+        DriverFault."""
+        function, arguments = b.code.mapped(b.kernel).prepared(b.kernel, b.arguments)
+        graph.change(number, function, b.grid, b.block, b.shared, arguments)
+
+    def capture(self, enqueue: Callable[[], Iterable[None] | None]) -> Graph:
         """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises
         DriverFault."""
         graph = Graph(self.stream.handle, enqueue)
         self._graphs = [*(kept for kept in self._graphs if kept.is_kept), graph]
         return graph
+
+    def capture_each(self, launches: Sequence[Bound]) -> Graph:
+        """A graph of these launches, each of which may be changed later if the device `changes_graphs`. Raises
+        DriverFault."""
+        for b in launches:  # loaded now: no module is while a stream is captured
+            b.code.mapped(b.kernel).prepared(b.kernel, b.arguments)
+
+        def queued() -> Iterator[None]:
+            for b in launches:
+                where = self.stream.handle
+                self.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, where)
+                yield
+
+        return self.capture(queued if self.changes_graphs else lambda: [*queued()][:0])
 
     def refusing(self, kernel: str) -> _Refusing:
         """A `with` block in which what the driver raises becomes Refused (E1730) of this kernel, with whether the GPU

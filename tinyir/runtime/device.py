@@ -117,6 +117,9 @@ class Device(Protocol):
     def upload(self, buffer: Buffer, array: np.ndarray, is_constant: bool = True) -> None:
         """Copy a contiguous array in; kernels only read it, unless it is not constant."""
 
+    def wait_for_all(self) -> None:
+        """Until nothing is queued any more; of a device that `can_replay`."""
+
     def forget(self, buffer: Buffer) -> None:
         """What is in it is of no use any more: a device that is not packed makes it as if newly allocated."""
 

@@ -26,6 +26,8 @@ FUNCTIONS = {
     "cuGraphLaunch": (_P, _P),
     "cuGraphExecDestroy": (_P,),
     "cuGraphDestroy": (_P,),
+    "cuGraphExecKernelNodeSetParams_v2": (_P, _P, _P),
+    "cuStreamGetCaptureInfo_v3": (_P, _P, _P, _P, _P, _P, _P),
     "cuMemcpyDtoDAsync_v2": (_N, _N, ctypes.c_size_t, _P),
     "cuStreamIsCapturing": (_P, _P),
     "cuStreamSynchronize": (_P,),
@@ -63,6 +65,20 @@ class LaunchConfig(ctypes.Structure):
     ]
 
 
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = [
+        ("function", _P),
+        *((f"{of}_{side}", _U) for of in ("grid", "block") for side in "xyz"),
+        ("shared", _U),
+        ("arguments", _P),
+        ("_extra", _P),
+        ("_kernel", _P),
+        ("_context", _P),
+    ]
+
+
 class DriverFault(Exception):
     """The driver refuses; `args[0]` is its word."""
 
@@ -76,7 +92,8 @@ def library() -> Any:
         except OSError:
             continue
         for function, types in FUNCTIONS.items():
-            getattr(found, function).argtypes = types
+            if hasattr(found, function):  # an older driver lacks the newest, which are not asked of it
+                getattr(found, function).argtypes = types
         return found
     raise DriverFault(Phrase("none of {libraries} can be loaded", libraries=", ".join(LIBRARIES)))
 

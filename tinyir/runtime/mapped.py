@@ -55,11 +55,16 @@ class MappedModule:
     ) -> None:
         """Queue one kernel on the stream of this handle. An early one may start while the one before it drains;
         captured, the graph says so."""
-        function, packed = self._function(kernel), self._pack(arguments)
+        function, places = self.prepared(kernel, arguments)
         config = LaunchConfig(
             (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early)
         )
-        call("cuLaunchKernelEx", ctypes.addressof(config), function, ctypes.addressof(packed[0]), None)
+        call("cuLaunchKernelEx", ctypes.addressof(config), function, places, None)
+
+    def prepared(self, kernel: str, arguments: tuple[Argument, ...]) -> tuple[int, int]:
+        """The function of a kernel, and where the pointers to these arguments are, for a call of the driver that
+        copies them."""
+        return self._function(kernel), ctypes.addressof(self._pack(arguments)[0])
 
     def release(self) -> None:
         """Unload the module."""

@@ -12,7 +12,6 @@ import contextlib
 import functools
 import math
 import weakref
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +25,7 @@ from .program import Program
 from .queued import Queued, lent
 from .session import Session
 
-MOST_SIZES = 8  # sets of sizes whose programs are kept
+MOST_KEPT = 8  # programs, each for sizes that ask for other launches, or for states elsewhere
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -64,7 +63,8 @@ class OnStreams:
 
     def __init__(self, session: Session):
         self._session = session
-        self._kept: OrderedDict[tuple[int, ...], tuple[Queued, Shapes]] = OrderedDict()
+        self._kept: list[tuple[tuple[Any, ...], Queued]] = []  # each of a text and places of states, the last used last
+        self._shaped: tuple[tuple[int, ...] | None, Shapes] = (None, {})
         self._last: int | None = None  # the stream of the last run that nobody waited for
 
     def run(self, arrays: Mapping[str, Any], stream: int) -> dict[str, GpuArray]:
@@ -78,7 +78,7 @@ class OnStreams:
         faults = [d for t in session.inputs for d in outside[t.name].faults(t)]
         if faults:
             raise Refused(faults)
-        queued, shapes = self._program_of(sizes)
+        queued, shapes = self._program_of(sizes), self._shapes_at(sizes)
         results = self._room_for(shapes, stream)
         with self._device.refusing(session.model.name):
             before = {one.stream for one in outside.values()} | {self._last}
@@ -100,7 +100,7 @@ class OnStreams:
         """Give graphs and memory back, once the runs are over."""
         with contextlib.suppress(Refused, DriverFault):  # after a fault the context is lost, and its memory with it
             self.wait()
-            for queued, _ in self._kept.values():
+            for _, queued in self._kept:
                 queued.release()
         self._kept.clear()
 
@@ -135,16 +135,36 @@ class OnStreams:
             raise Refused(here)
         return {name: one for name, one in found.items() if one is not None}
 
-    def _program_of(self, sizes: Mapping[str, int]) -> tuple[Queued, Shapes]:
-        states = self._session.states.buffers()
-        key = (*(sizes[s] for s in self._session.model.symbols()), *(b.address for b in states.values()))
-        if key not in self._kept:
-            self._kept[key] = queued_for(self._session, sizes)
-            if len(self._kept) > MOST_SIZES:
-                self.wait()
-                self._kept.popitem(last=False)[1][0].release()
-        self._kept.move_to_end(key)
-        return self._kept[key]
+    def _program_of(self, sizes: Mapping[str, int]) -> Queued:
+        """The program that takes these sizes, which is changed to them."""
+        key = self._session.owner_of(sizes), *(b.address for b in self._session.states.buffers().values())
+        for n in reversed(range(len(self._kept))):
+            kept, queued = self._kept[n]
+            if kept == key and self._takes(queued, sizes):
+                self._kept.append(self._kept.pop(n))
+                return queued
+        self._kept.append((key, queued_for(self._session, sizes)[0]))
+        if len(self._kept) > MOST_KEPT:
+            self.wait()
+            self._kept.pop(0)[1].release()
+        return self._kept[-1][1]
+
+    def _takes(self, queued: Queued, sizes: Mapping[str, int]) -> bool:
+        try:
+            return queued.resize(sizes)
+        except Refused:
+            self._kept = [one for one in self._kept if one[1] is not queued]
+            queued.release()
+            raise
+
+    def _shapes_at(self, sizes: Mapping[str, int]) -> Shapes:
+        """The shapes of the outputs that are not new values of states."""
+        key = tuple(sizes.values())
+        if self._shaped[0] != key:
+            model = self._session.model
+            found = {t.name: sizes_of(t.type.shape, sizes) for t in model.outputs if model.state_of(t) is None}
+            self._shaped = key, found
+        return self._shaped[1]
 
 
 def runs_of(session: Session) -> OnStreams:

@@ -1,8 +1,8 @@
 """A program of an emitted text on a device: memory for its tensors and buffers, its launches with sizes put in.
 
-Grids and guards are expressions over the symbols of the signature; they get their values here, once. Of launches that
-are alternatives the first that sizes and device allow is made. One with an empty grid, or with empty outputs alone, is
-not: there is nothing to write.
+Grids and guards are expressions over the symbols of the signature; they get their values here, anew where the sizes
+change. Of launches that are alternatives the first that sizes and device allow is made. One with an empty grid, or with
+empty outputs alone, is not: there is nothing to write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import manifest
-from ..ir.expr import show_guard
+from ..ir.expr import Expr, show_guard
 from ..ir.in_place import owner_of
 from ..ir.intervals import LARGEST_SIZE
 from ..ir.model import Tensor, memory_type
@@ -24,22 +24,23 @@ from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..play.arrays import in_memory, numpy_dtype, sizes_of
 from ..play.region import constant_of
-from .abi import alignment_of, room_for
-from .arena import ALIGNMENT as ARENA_ALIGNMENT
-from .arena import Lifetime, pack, touched
+from .abi import room_for
+from .arena import touched
 from .device import Argument, Bound, Box, Buffer, Device, Scalar, Walk
 from .replay import Replays
+from .storage import Storage
 
 MAX_GRID = (2**31 - 1, 65535, 65535)
 SYMBOL_BYTES = 4  # a kernel takes each symbol as an int
+MOST_SIZES = 64  # of which it is remembered whether a program takes them
 
 
 class Program:
-    """One program on one device for one set of sizes. `kept` are buffers of the caller's for tensors of the signature:
-    they are neither allocated nor filled here. `code` is what the device loaded of the text, to be kept while the
-    program is; without it the program loads its own; `is_tried`: its kernels have run, for other sizes. Programs of one
-    device know nothing of one another. Raises Refused: E1719 (a launch that these sizes do not allow), E1716 and E1721
-    (the compiler), E1717 (memory)."""
+    """One program on one device, for one set of sizes at a time (`resize`). `kept` are buffers of the caller's for
+    tensors of the signature: they are neither allocated nor filled here. `code` is what the device loaded of the text,
+    to be kept while the program is; without it the program loads its own; `is_tried`: its kernels have run, for other
+    sizes. Programs of one device know nothing of one another. Raises Refused: E1719 (a launch that these sizes do not
+    allow), E1716 and E1721 (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -55,37 +56,88 @@ class Program:
         self.device = device
         self.module = module
         self.model = module.region.model
-        self.sizes = dict(sizes)
+        self.sizes, self._asked = dict(sizes), sizes
         self.chosen = chosen_of(module, self.sizes, device)
-        made = [
-            launch for launch in self.chosen if not self._is_empty(launch) and math.prod(launch.grid_at(self.sizes))
-        ]
+        self._maps = {m.name: m for m in module.maps}
+        self._types = self._typed()
+        self._names = {launch.name: self._named_by(launch) for launch in module.launches}
+        self._states = {launch.name: self._state_of(launch, self.sizes) for launch in module.launches}
+        made = [launch for launch in self.chosen if not self._states[launch.name][1]]
         self.made = tuple(launch for launch in made if not launch.is_once)
         self._once = tuple(launch for launch in made if launch.is_once)
-        self._maps = {m.name: m for m in module.maps}
         self._launched = Counter(launch.entry for launch in self.chosen)
         self._spans = touched(module, self.made)
-        self._own: list[Buffer] = []  # what this program allocated, to be freed with it
         self._own_code = None if code is not None else device.load(text, shared_of(self.chosen))
         self._code = code if code is not None else self._own_code
+        self._kept_by_caller = dict(kept or {})
         try:
-            self.buffers = self._allocate(dict(kept or {}))
+            self._storage = self._stored()
+            self.buffers = self._filled(frozenset(self._storage.buffers))
         except BaseException:
             self._free()
             raise
-        self.launches = self.bound({})
+        self._takes: dict[tuple[tuple[str, int], ...], bool] = {}  # sizes, and whether they have the same launches
+        self._bound: dict[int, Bound] = {}  # by the number of the launch, for the addresses that were given last
+        self._given: tuple[tuple[str, Buffer], ...] = ()
         self.once_reads = self._read_once()
         self._is_made_once = False  # of the constants that are in memory now
+        self.moves = 0  # how often its memory went elsewhere
         self._replays = Replays(device, self.bound, is_tried)
+
+    def resize(self, sizes: Mapping[str, int]) -> bool:
+        """Take other sizes: whether they ask for the launches that these sizes do; where they do not, nothing changes.
+        Memory stays where it is if it is large enough. Raises Refused (E1717), after which the program is of no
+        use."""
+        if sizes is self._asked:
+            return True
+        changed = frozenset(name for name, size in sizes.items() if self.sizes.get(name) != size)
+        key = tuple(sizes.items())
+        is_new = key not in self._takes
+        if is_new:
+            told = [launch for launch in self.module.launches if changed & self._names[launch.name]]
+            if len(self._takes) >= MOST_SIZES:
+                self._takes.clear()
+            self._takes[key] = all(self._state_of(launch, sizes) == self._states[launch.name] for launch in told)
+        if not self._takes[key]:
+            return False
+        self._asked = sizes
+        if not changed:
+            return True
+        self.sizes = dict(sizes)
+        moved: frozenset[str] = frozenset()
+        once = [one for one in self._once if changed & self._names[one.name]]
+        if self.device.can_replay and (once or changed & self._of_constants):
+            self.device.wait_for_all()  # runs that are queued read what is to be written
+        if is_new or not self.device.is_packed or changed & self._of_constants:
+            moved = self._storage.fit(self.sizes, changed)
+            self.buffers = self._filled(moved, changed)
+        if moved:
+            self._bound.clear()
+            self._replays.sets.move()
+            self.moves += 1
+        for number in [n for n in self._bound if changed & self._names[self.made[n].name]]:
+            del self._bound[number]
+        if once or any(moved.intersection(one.tensors) for one in self._once):
+            self._is_made_once = False
+        return True
+
+    @property
+    def launches(self) -> tuple[Bound, ...]:
+        """The launches on the program's own buffers."""
+        return self.bound({})
 
     def bound(self, given: Mapping[str, Buffer]) -> tuple[Bound, ...]:
         """The launches, with the caller's buffers in the place of the program's where there are any. The first waits
         for whatever the stream did before."""
+        key = tuple(given.items())
+        if key != self._given:
+            self._bound, self._given = {}, key
         buffers = self._placed(given)
-        return tuple(
-            replace(self._bind(launch, buffers), is_early=launch.is_early and launch is not self.made[0])
-            for launch in self.made
-        )
+        for number, launch in enumerate(self.made):
+            if number not in self._bound:
+                is_early = launch.is_early and number > 0
+                self._bound[number] = replace(self._bind(launch, buffers), is_early=is_early)
+        return tuple(self._bound[number] for number in range(len(self.made)))
 
     def _placed(self, given: Mapping[str, Buffer]) -> dict[str, Buffer]:
         """The buffers with the caller's among them, and what is in the memory of those: aliases, new values of
@@ -109,7 +161,7 @@ class Program:
         Refused (E1722 to E1730, E1750 to E1765)."""
         self._make_once(given or {})
         if self.device.can_replay:
-            self._replays.run(given or {})
+            self._replays.run(given or {}, tuple(self.sizes.values()), self.model.name)
         else:
             self._run_one_by_one(self.bound(given) if given else self.launches)
 
@@ -142,9 +194,10 @@ class Program:
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
 
-    def make_once(self) -> None:
-        """Make anew what is computed of constants alone: those that are the caller's own memory hold other numbers."""
-        self._is_made_once = False
+    def make_once(self, anew: bool = True) -> None:
+        """Make what is computed of constants alone; where that is done, make it anew, since those that are the caller's
+        own memory hold other numbers."""
+        self._is_made_once &= not anew
         self._make_once({})
 
     def enqueue(self) -> None:
@@ -168,16 +221,16 @@ class Program:
 
     def release(self) -> None:
         """Give the program's memory back, and the code that it loaded; what was handed to it stays."""
-        self._replays.release()
+        self._replays.sets.release()
         self._free()
 
     def _free(self) -> None:
         code, self._own_code = self._own_code, None
         if code is not None:
             self.device.unload(code)
-        for buffer in self._own:
-            self.device.free(buffer)
-        self._own.clear()
+        storage = getattr(self, "_storage", None)
+        if storage is not None:
+            storage.release()
 
     def flops(self) -> int:
         """Arithmetic operations of one run, as the launches state them."""
@@ -187,50 +240,33 @@ class Program:
         """Bytes of one run when each launch reads each input and writes each output once."""
         return sum(launch.bytes.evaluate(self.sizes) for launch in self.chosen)
 
-    def _allocate(self, kept: dict[str, Buffer]) -> dict[str, Buffer]:
+    def _stored(self) -> Storage:
         """Memory for the signature's tensors and for what the launches touch; a buffer with an alias has its owner's.
         What lives only between launches shares an arena, where the device packs."""
-        program, types = self.module.region.program, self._types()
+        program, kept = self.module.region.program, self._kept_by_caller
         self._inside = {
             name: owner
             for name in (*(t.name for t in self.model.outputs), *(t.name for t in program.buffers))
             if (owner := owner_of(self.module.region, name)) != name
         }
-        signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
+        signature = {t.name: t for t in (*self.model.inputs, *self.model.outputs)}
         once = touched(self.module, self._once)  # also where these sizes leave nothing that reads it
-        lasting = [
-            name
-            for name in dict.fromkeys(
-                [*(t.name for t in (*self.model.inputs, *self.model.outputs)), *self._spans, *once]
-            )
-            if name not in kept and name not in self._inside
-        ]
+        named = dict.fromkeys([*signature, *self._spans, *once])
+        lasting = [name for name in named if name not in kept and name not in self._inside]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
-        buffers = kept | {
-            name: self._room(types[name]) for name in lasting if not (self.device.is_packed and name in self._passing)
-        }
-        if self.device.is_packed:
-            places, total = pack(Lifetime(name, self._bytes(types[name]), *self._spans[name]) for name in self._passing)
-            arena = self._kept(self.device.allocate(Phrase("the arena"), total, 1, ARENA_ALIGNMENT)) if places else None
-            for name, at in places.items():
-                item = types[name].type.dtype.bytes
-                buffers[name] = Buffer(name, arena.address + at, self._bytes(types[name]) // item, item, arena.number)
-        for tensor in program.buffers:
-            if tensor.name in buffers and self._is_constant(tensor.name):
+        passing = {name: self._spans[name] for name in self._passing}
+        return Storage(self.device, self._types, lasting, passing, self.sizes)
+
+    def _filled(self, moved: frozenset[str], changed: frozenset[str] = frozenset()) -> dict[str, Buffer]:
+        """All buffers by name. Constants that moved, or have other sizes where symbols changed, are put in."""
+        buffers = self._kept_by_caller | self._storage.buffers
+        constants = [t for t in self.module.region.program.buffers if self._is_constant(t.name)]
+        self._of_constants = frozenset().union(*(_names_in(t.type.shape) for t in constants))
+        for tensor in constants:
+            if tensor.name in buffers and (tensor.name in moved or changed & _names_in(tensor.type.shape)):
                 constant = np.ascontiguousarray(constant_of(tensor, self.sizes), numpy_dtype(tensor.type.dtype))
                 self.device.upload(buffers[tensor.name], constant)
         return {name: buffers[owner] for name, owner in self._inside.items() if owner in buffers} | buffers
-
-    def _room(self, tensor: Any) -> Buffer:
-        item = tensor.type.dtype.bytes
-        return self._kept(self.device.allocate(tensor.name, self._bytes(tensor) // item, item, alignment_of(tensor)))
-
-    def _kept(self, buffer: Buffer) -> Buffer:
-        self._own.append(buffer)
-        return buffer
-
-    def _bytes(self, tensor: Any) -> int:
-        return math.prod(sizes_of(tensor.type.shape, self.sizes)) * tensor.type.dtype.bytes
 
     def _is_constant(self, name: str) -> bool:
         buffer = self.module.region.program.buffer(name)
@@ -251,20 +287,38 @@ class Program:
         )
 
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
-        tensor = self._types()[m.tensor]
+        tensor = self._types[m.tensor]
         dims, box = sizes_of(m.dims or tensor.type.shape, self.sizes), sizes_of(m.box, {})
         walk = m.windows and Walk(sizes_of(m.windows.counts, self.sizes), m.windows.low, m.windows.steps)
         return Box(buffers[m.tensor], m.rounding or tensor.type.dtype.name, dims, box, m.swizzle, walk)
 
-    def _is_empty(self, launch: manifest.Launch) -> bool:
-        written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]
-        return bool(written) and not any(math.prod(sizes_of(t.type.shape, self.sizes)) for t in written)
+    def _state_of(self, launch: manifest.Launch, sizes: Mapping[str, int]) -> tuple[bool, bool]:
+        """What these sizes say of a launch: whether they do not allow it, and whether it writes nothing."""
+        is_refused = any(True for _ in faults_of(launch, sizes, self.device))
+        return is_refused, self._is_empty(launch, sizes) or not math.prod(launch.grid_at(dict(sizes)))
 
-    def _types(self) -> dict[str, Any]:
+    def _is_empty(self, launch: manifest.Launch, sizes: Mapping[str, int]) -> bool:
+        written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]
+        return bool(written) and not any(math.prod(sizes_of(t.type.shape, sizes)) for t in written)
+
+    def _named_by(self, launch: manifest.Launch) -> frozenset[str]:
+        """The symbols that a launch depends on."""
+        written = [t for name in launch.regions for t in self.module.region.program.region(name).outputs]
+        maps = [self._maps[name] for name in launch.maps]
+        shapes = [*(t.type.shape for t in written), *(m.dims or self._types[m.tensor].type.shape for m in maps)]
+        counts = [m.windows.counts for m in maps if m.windows]
+        guards = (bound.vocabulary for guard in launch.assumes for bound in guard)
+        return frozenset(launch.symbols).union(_names_in(launch.grid), *map(_names_in, (*shapes, *counts)), *guards)
+
+    def _typed(self) -> dict[str, Any]:
         """The memory of every tensor."""
         signature = (*self.model.inputs, *self.model.outputs)
         buffers = (*self.module.region.program.buffers, *self.module.buffers)
         return {t.name: t for t in (*buffers, *(replace(t, type=memory_type(t)) for t in signature))}
+
+
+def _names_in(sizes: Iterable[Expr]) -> frozenset[str]:
+    return frozenset().union(*(size.vocabulary for size in sizes))
 
 
 def shared_of(launches: Iterable[manifest.Launch]) -> dict[str, int]:

@@ -8,22 +8,13 @@ writes them.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from ..kit.records import dataclass
 from .cuda import CudaDevice
-from .device import Buffer
+from .device import Bound, Buffer
 from .driver import call, follow
 from .program import Program
-
-MOST_SETS = 8  # of addresses
-
-
-@dataclass(slots=True)
-class _Set:
-    launches: tuple[Any, ...]
-    graph: Any = None
+from .replay import MOST_SETS, Set, Sets
 
 
 class Queued:
@@ -35,25 +26,39 @@ class Queued:
         self._device, self._program = device, program
         self._names = (*inputs, *outputs)
         self._inputs = len(inputs)
-        self._sets: dict[tuple[int, ...], _Set] = {}
-        self._own: _Set | None = None
+        self._sets = Sets(device)
+        self._copied: Sets | None = None
         self._rooms: list[Buffer] = []  # where inputs are copied to and outputs from, once that is needed
         self._status = ctypes.c_int()  # of a stream's capture
         self._status_at = ctypes.byref(self._status)
         self._last: int | None = None
+        self._sizes = tuple(program.sizes.values())
+        self._moves = program.moves
         self._program.make_once()
+
+    def resize(self, sizes: Mapping[str, int]) -> bool:
+        """Take other sizes: whether they ask for the same launches (`Program.resize`). What is queued keeps its own.
+        Raises Refused (E1717)."""
+        if not self._program.resize(sizes):
+            return False
+        self._program.make_once(anew=False)
+        changed = tuple(self._program.sizes.values())
+        if changed != self._sizes:
+            self._sizes = changed
+            self._give_back_copies()
+        if self._program.moves != self._moves:
+            self._moves = self._program.moves
+            self._sets.move()
+        return True
 
     def run(self, addresses: tuple[int, ...], stream: int) -> None:
         """Queue one run. Raises Refused (E1730)."""
         with self._device.refusing(self._program.model.name):
             if self._last != stream:
                 self._follow(stream)
-            found = self._sets.get(addresses)
-            if found is None and len(self._sets) < MOST_SETS:
-                found = self._sets[addresses] = _Set(self._bound(addresses))
-                self._queue(found, stream)
-            elif found is not None:
-                self._replay(found, stream)
+            found = self._sets.find(addresses, self._sizes, lambda: self._bound(addresses), gives_way=False)
+            if found is not None:
+                self._queue(self._sets, found, stream)
             else:
                 self._run_on_copies(addresses, stream)
 
@@ -63,23 +68,25 @@ class Queued:
 
     def release(self) -> None:
         """Give the graphs and the program back, once all runs are over."""
-        for found in (*self._sets.values(), *([self._own] if self._own else [])):
-            if found.graph is not None:
-                found.graph.release()
-        self._sets.clear()
-        self._own = None
+        self._sets.release()
+        self._give_back_copies()
+        self._program.release()
+
+    def _give_back_copies(self) -> None:
+        if self._copied is not None:
+            self._copied.release()
+        self._copied = None
         for buffer in self._rooms:
             self._device.free(buffer)
         self._rooms.clear()
-        self._program.release()
 
     def _follow(self, stream: int) -> None:
         """Let a run on another stream wait for the one before."""
-        if self._last is not None and not self._is_capturing(stream):
+        if self._last is not None and not self._is_captured(stream):
             follow(stream, self._last)
         self._last = stream
 
-    def _bound(self, addresses: Sequence[int]) -> tuple[Any, ...]:
+    def _bound(self, addresses: Sequence[int]) -> tuple[Bound, ...]:
         buffers = self._program.buffers
         given = {
             name: Buffer(name, address, buffers[name].count, buffers[name].item, -1)
@@ -88,33 +95,28 @@ class Queued:
         }
         return self._program.bound(given)
 
-    def _queue(self, found: _Set, stream: int) -> None:
-        for b in found.launches:
-            self._device.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, stream)
-
-    def _replay(self, found: _Set, stream: int) -> None:
-        if len(found.launches) < 2 or self._is_capturing(stream):
-            self._queue(found, stream)
-            return
-        if found.graph is None:
-            own = self._device.stream.handle
-            found.graph = self._device.capture(lambda: self._queue(found, own))
-        found.graph.run(stream)
+    def _queue(self, sets: Sets, found: Set, stream: int) -> None:
+        is_graph = found.is_queued and len(found.launches) > 1
+        sets.queue(found, stream, is_graph and self._is_captured(stream))
 
     def _run_on_copies(self, addresses: tuple[int, ...], stream: int) -> None:
-        if self._own is None:
+        if self._copied is None:
             stated = [self._program.buffers[name] for name in self._names]
             self._rooms = [self._device.allocate(b.name, b.count, b.item) for b in stated]
             self._device.wait_for_all()  # they are being filled, on no stream that this one waits for
-            self._own = _Set(self._bound([b.address for b in self._rooms]))
+            self._copied = Sets(self._device)
         pairs = list(zip(self._rooms, addresses))
         for buffer, address in pairs[: self._inputs]:
             _copy(buffer.address, address, buffer.bytes, stream)
-        self._replay(self._own, stream)
+        own = tuple(b.address for b in self._rooms)
+        found = self._copied.find(own, self._sizes, lambda: self._bound(own))
+        assert found is not None
+        found.is_queued = True  # its launches have been queued for others
+        self._queue(self._copied, found, stream)
         for buffer, address in pairs[self._inputs :]:
             _copy(address, buffer.address, buffer.bytes, stream)
 
-    def _is_capturing(self, stream: int) -> bool:
+    def _is_captured(self, stream: int) -> bool:
         call("cuStreamIsCapturing", stream, self._status_at)
         return self._status.value != 0
 

@@ -1,5 +1,5 @@
-"""A compiled program that is called again and again: loaded once, its weights uploaded once, planned once for each set
-of sizes.
+"""A compiled program that is called again and again: loaded once, its weights uploaded once. Sizes that ask for the
+same launches have one program (`program.Program.resize`).
 
 Inputs are NumPy arrays, or arrays of any library that are on the GPU (`external`); where one of them is, the outputs
 stay there too.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from .program import Program, chosen_of, shared_of
 from .sets import order_of
 from .states import States, kept_states
 
-MOST_PROGRAMS = 8  # sets of sizes that are kept
+MOST_PROGRAMS = 8  # that are kept, each for sizes that ask for other launches
 MOST_FORMS = 64  # of a call's arrays: their names, shapes and dtypes
 
 
@@ -73,7 +72,7 @@ class Session:
         self.on_streams: Any = None  # the runs on streams of others, once there are any
         self._pool: dict[str, Buffer] = {}
         self._checked: dict[tuple, dict[str, int]] = {}
-        self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
+        self._programs: list[Program] = []  # the one that ran last is the last
         self.sets = tuple(sets) or ({},)
         self._of = of
         self.others: list[Session] = []  # planned for other sizes
@@ -254,14 +253,26 @@ class Session:
         return self._checked[form]
 
     def _program_for(self, sizes: Mapping[str, int]) -> Program:
-        key = tuple(sizes[s] for s in self.model.symbols())
-        if key not in self._programs:
+        found = next((p for p in reversed(self._programs) if self._takes(p, sizes)), None)
+        if found is None:
             kept = {**self._pool, **self.states.buffers()}
-            self._programs[key] = Program(self._device, self.text, self.module, sizes, kept, self._code, self._is_tried)
+            found = Program(self._device, self.text, self.module, sizes, kept, self._code, self._is_tried)
+            self._programs.append(found)
             if len(self._programs) > MOST_PROGRAMS:
-                self._programs.popitem(last=False)[1].release()
-        self._programs.move_to_end(key)
-        return self._programs[key]
+                self._programs.pop(0).release()
+        elif found is not self._programs[-1]:
+            self._programs.remove(found)
+            self._programs.append(found)
+        return found
+
+    def _takes(self, program: Program, sizes: Mapping[str, int]) -> bool:
+        """Whether a program takes these sizes. Raises Refused (E1717) where memory for them cannot be had."""
+        try:
+            return program.resize(sizes)
+        except Refused:
+            self._programs.remove(program)
+            program.release()
+            raise
 
     def _run_there(
         self, program: Program, arrays: Mapping[str, Any], outside: Mapping[str, External]

@@ -7,6 +7,9 @@ of that many rows, of which the model reads the first ones, and the new ones are
     past    : fp16[B, H, P, D]      →    past      : fp16[B, H, 4096, D]   a state
     present : fp16[B, H, P + 1, D]       past.rows = past[:, :, 0:P]       what the model reads
                                          past.new  = present, then past[:, :, P + 1:4096]
+
+One program runs at every length. It is planned for a cache that is all but full, where a step takes the longest, of a
+length that nothing divides: so that no length needs another kernel.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from ...ir.expr import Expr
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
+from ..jsonsignature import default_shapes
 from ..program.names import bare
 from ..program.ops import Ops
 from ..program.program import Program
@@ -48,6 +52,7 @@ class States:
                 raise _fault(past, Phrase("{present} is not an output", present=present))
         self.pairs = {p: o for p in inputs if (o := wanted.pairs.get(p, _spelled_as(p, outputs))) is not None}
         self.grown: dict[str, tuple[Term, int]] = {}  # states with room, and the axis along which they grow
+        self.lengths: dict[str, str] = {}  # the symbol that says how many rows there are
         self.dropped: set[str] = set()
 
     def input(self, name: str, term: Term, present: tuple[Expr, ...] | None) -> Term:
@@ -57,6 +62,7 @@ class States:
             return term
         shape = (*term.shape[:axis], Expr.of(self.wanted.room), *term.shape[axis + 1 :])
         self.program.builder.limits.suppose(self.wanted.room - term.shape[axis])
+        self.lengths[name] = str(term.shape[axis])
         whole = self.program.input(name, term.dtype, shape, term.form, **STATE)
         self.grown[name] = whole, axis
         return Ops(f"{bare(name)}.rows", self.program).cut(whole, axis, 0, term.shape[axis])
@@ -89,6 +95,7 @@ class States:
         whole, axis = self.grown[past]
         end, room = present.shape[axis], Expr.of(self.wanted.room)
         self.program.builder.limits.suppose(room - end)
+        self._plan_for_room(whole, axis, end)
         ops = Ops(f"{bare(past)}.new", self.program)
         try:
             rest = ops.cut(whole, axis, end, room)
@@ -101,6 +108,13 @@ class States:
         assert new.ref is not None
         self.program.declare(new.name, new.ref)
         return new
+
+    def _plan_for_room(self, whole: Term, axis: int, end: Expr) -> None:
+        """Plans are made for a length at which a step leaves one row of the room."""
+        grown = self.lengths[whole.name]
+        usual = default_shapes(dict.fromkeys(end.names()), self.program.builder.limits.ranges())
+        new = (end - grown).evaluate(dict(usual[0].sizes)) if usual else 1
+        self.program.planned[grown] = max(self.wanted.room - new - 1, 0)
 
     def outputs(self, names: list[str]) -> list[str]:
         """The outputs of the program: those of the model, but for caches that grow in their states."""

@@ -53,6 +53,7 @@ class Program:
         self.taken = self._names.taken
         self.updates: dict[str, str] = {}  # outputs that are what an input becomes
         self.symbols: dict[str, None] = {}  # of the sizes of inputs
+        self.planned: dict[str, int] = {}  # sizes that plans are to be made for, where they are not the usual ones
 
     def fresh(self, name: str) -> str:
         """`name`, or the first free `name_2`, `name_3`, ...; taken from now on."""

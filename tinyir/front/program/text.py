@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ...kit.quote import json_line
+from ..jsonsignature import default_shapes
 from .program import Program
 
 
@@ -17,7 +19,7 @@ def show(
     sets: Mapping[str, Mapping[str, int]] | None = None,
 ) -> str:
     """The front-end JSON of a program, with what its outputs need: a tensor and an op per line; `sets` are its shape
-    sets."""
+    sets, by default one of the sizes that plans are to be made for, where the program says some."""
     needed = set(outputs)
     kept = []
     for entry in reversed(program.ops):
@@ -35,9 +37,19 @@ def show(
     ranges = {r.symbol: [r.low, r.high] for r in program.builder.limits.ranges()}
     parts = [f'  "name": {json_line(name)}', '  "signature": {\n' + ",\n".join(lists) + "\n  }"]
     parts += [f'  "symbols": {json_line(ranges)}'] if ranges else []
+    sets = sets or _planned(program, inputs)
     parts += [f'  "shape_sets": {json_line(sets)}'] if sets else []
     parts += ['  "tensors": {\n' + ",\n".join(tensors) + "\n  }", '  "graph": [\n' + ",\n".join(ops) + "\n  ]"]
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _planned(program: Program, inputs: list[str]) -> dict[str, dict[str, int]]:
+    """A shape set of the sizes that the program says, the usual ones for other symbols."""
+    shapes = " ".join(str(size) for t in inputs for size in program.tensors[t]["shape"])
+    symbols = [s for s in program.symbols if re.search(rf"(?<![\w.]){re.escape(s)}(?![\w.])", shapes)]
+    sizes = {s: n for s, n in program.planned.items() if s in symbols}
+    usual = default_shapes(symbols, program.builder.limits.ranges())
+    return {one.name: dict(one.sizes) | sizes for one in usual} if sizes else {}
 
 
 def _ordered(entry: dict[str, Any]) -> dict[str, Any]:
