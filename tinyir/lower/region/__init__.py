@@ -29,6 +29,7 @@ from .merge_reduces import merge_reduces
 from .normalise import PASSES, why_several
 from .program import assembled
 from .sink_values import sink_values
+from .split_heads import split_heads
 from .stream import stream_rows
 from .turn_keys import turn_keys
 from .untangle import untangle
@@ -101,7 +102,8 @@ def _settled(
         if made.found.graph.parts and (new := {s: w for s, w in renewed.copied.items() if s not in copied}):
             copied |= new  # and not in rows
             continue
-        program = give_rows(replace(program, regions=_in_normal_form(program.regions, is_distributed)))
+        program = replace(program, regions=_in_normal_form(program.regions, is_distributed))
+        program = give_rows(split_heads(program))
         whole = {name: why for name, why in not_streamed(program).items() if name not in apart}
         if whole:
             apart |= whole
