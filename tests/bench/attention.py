@@ -130,7 +130,7 @@ def form_cases() -> list[Case]:
         Case("fp16", 1, 16, 16, 16384, 128, is_causal=True, window=1024),
         Case("fp16", 4, 16, 16, 4096, 128, has_bias=True),
         Case("fp16", 4, 16, 16, 4096, 128, is_causal=True, softcap=50.0),
-        *(Case("fp16", 4, 16, 16, 4096, 128, extra != "relative", extra=extra) for extra in FORMS),
+        *(Case("fp16", 4, 16, 16, 4096, 128, extra not in ("relative", "mask"), extra=extra) for extra in FORMS),
     ]
 
 
@@ -220,13 +220,15 @@ def rivals_of(case: Case, x: dict[str, Any]) -> dict[str, Callable[[], Any]]:
                     x["Q"],
                     x["K"],
                     x["V"],
-                    attn_mask=x.get("bias"),
+                    attn_mask=x.get("bias", x.get("mask")),
                     is_causal=case.is_causal,
                     enable_gqa=case.heads != case.kv,
                 )
 
         return run
 
+    if case.extra == "mask":
+        return {"cudnn": by(SDPBackend.CUDNN_ATTENTION), "flex": flex_of(case, x)}
     if case.extra and case.extra != "log-sum-exp":
         return {"flex": flex_of(case, x)}
     if case.softcap:

@@ -1,6 +1,6 @@
 """The forms of attention that the bench writes out in tiny's ops, since no front end has an op for them: ALiBi, a
-document mask, relative positions from a table, log-sum-exp as a second output. Each with its operands, its rival, and
-what it adds to a score in fp64."""
+document mask, a mask that is a tensor, relative positions from a table, log-sum-exp as a second output. Each with its
+operands, its rival, and what it adds to a score in fp64."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tests.bench.attention import Case
 
-FORMS = ("alibi", "document", "relative", "log-sum-exp")
+FORMS = ("alibi", "document", "mask", "relative", "log-sum-exp")
+HIDDEN = 0.1  # share of the scores that a mask hides
 FARTHEST = 128  # positions apart that a table tells from one another
 DOCUMENTS = 6  # in a row of tokens
 
@@ -52,6 +53,9 @@ def written(case: Case) -> Any:
         own = b.reshape(ids, [case.batch, 1, case.length, 1])
         other = b.reshape(ids, [case.batch, 1, 1, case.length])
         s = b.apply("WHERE", b.apply("CMPEQ", own, other), s, Literal(-math.inf))
+    if case.extra == "mask":
+        seen = given("mask", "bool", case.batch, 1, case.length, case.length)
+        s = b.apply("WHERE", seen, s, Literal(-math.inf))
     if case.is_causal:
         s = b.valid(s, [Bound(Expr.of("i2") - "i3", lower=ZERO)], -math.inf)
     top = b.reduce(s, "MAX", [3], keep=True)
@@ -81,6 +85,8 @@ def operands(case: Case) -> dict[str, Any]:
     if case.extra == "document":
         ends = torch.rand(case.batch, case.length, device="cuda").argsort(-1) < DOCUMENTS - 1
         return {"document": ends.cumsum(-1).int()}
+    if case.extra == "mask":
+        return {"mask": torch.rand(case.batch, 1, case.length, case.length, device="cuda") > HIDDEN}
     return {"L": torch.full((case.batch, case.heads, case.length), math.nan, device="cuda")}
 
 
@@ -96,6 +102,8 @@ def added(case: Case, x: dict[str, Any], batch: int, head: int, rows: Any, colum
     if case.extra == "document":
         ids = x["document"][batch]
         return torch.where(ids[rows][:, None] == ids[columns][None, :], 0.0, -math.inf).double()
+    if case.extra == "mask":
+        return torch.where(x["mask"][batch, 0][rows], 0.0, -math.inf).double()
     return torch.zeros(apart.shape, device="cuda", dtype=torch.float64)
 
 
@@ -104,13 +112,15 @@ def flex(case: Case, x: dict[str, Any]) -> Callable[[], Any]:
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    slope, table, ids = x.get("slope"), x.get("table"), x.get("document")
+    slope, table, ids, seen = x.get("slope"), x.get("table"), x.get("document"), x.get("mask")
 
     def score(value: Any, batch: Any, head: Any, row: Any, column: Any) -> Any:
         if slope is not None:
             return value + slope[head] * (column - row)
         if table is not None:
             return value + table[head, (column - row).clamp(-FARTHEST, FARTHEST) + FARTHEST]
+        if seen is not None:
+            return torch.where(seen[batch, 0, row, column], value, -math.inf)
         return value
 
     def counts(batch: Any, head: Any, row: Any, column: Any) -> Any:

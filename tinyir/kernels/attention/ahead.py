@@ -11,6 +11,7 @@ of a left operand, two in a word, and two are read at once.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 
 from ...ir.body import Axis, Body, Gather, Read, Reduce, Ref, Scan, Scatter, Select, operands_of, rebuild
@@ -31,9 +32,16 @@ LANES, LINES = 32, 8  # of a read by a warp: elements or pairs of them, and rows
 MOST = 2  # tensors: each takes as many registers as weights do
 
 
-@functools.lru_cache(maxsize=256)
 def reads_ahead(kernel: Streaming) -> tuple[Read, ...]:
     """The reads, in the order of the text; at most `MOST` of them."""
+    words = (r for r in reads_beside(kernel) if r.dtype.bytes == BYTES and r.dtype.is_float)
+    return tuple(itertools.islice(words, MOST))
+
+
+@functools.lru_cache(maxsize=256)
+def reads_beside(kernel: Streaming) -> tuple[Read, ...]:
+    """What the work on a score reads of tensors whose neighbours along the columns are neighbours in memory, in the
+    order of the text."""
     work = score_of(kernel).work
     if work is None:
         return ()
@@ -41,7 +49,7 @@ def reads_ahead(kernel: Streaming) -> tuple[Read, ...]:
     column = kernel.column.name
     shapes = {t.name: t.type.shape for t in kernel.first.inputs}
     found = dict.fromkeys(read for body in (*lets, work) for read in _always(body))
-    return tuple(read for read in found if _has_neighbours(read, column, shapes))[:MOST]
+    return tuple(read for read in found if _has_neighbours(read, column, shapes))
 
 
 def _always(body: Body) -> Iterator[Read]:
@@ -55,7 +63,7 @@ def _always(body: Body) -> Iterator[Read]:
 
 def _has_neighbours(read: Read, column: str, shapes: Mapping[str, tuple]) -> bool:
     rest = offset_of(shapes[read.tensor], read.index) - column if read.tensor in shapes else None
-    return rest is not None and read.dtype.bytes == BYTES and read.dtype.is_float and column not in rest.names()
+    return rest is not None and column not in rest.names()
 
 
 def needs_of(kernel: Streaming, others: Collection[Read] = ()) -> tuple[Bound, ...]:
@@ -83,7 +91,9 @@ def assumptions(kernel: Streaming, model: Model, always: tuple[Bound, ...] = ())
 def load_clocks(kernel: Streaming, plan: Plan, elements: int, others: Collection[Read] = ()) -> float:
     """Clocks of an SM in which it reads this number of elements of each tensor, but for `others`."""
     width = PAIR if set(needs_of(kernel, others)) <= set(plan.assume) else 1
-    return sum(read not in others for read in reads_ahead(kernel)) * elements / LANES / width * LINES
+    ahead = reads_ahead(kernel)
+    alone = sum(read not in ahead for read in reads_beside(kernel))
+    return (sum(read not in others for read in ahead) / width + alone) * elements / LANES * LINES
 
 
 def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
@@ -97,4 +107,4 @@ def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
     return put(body)
 
 
-__all__ = ["assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead"]
+__all__ = ["assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead", "reads_beside"]

@@ -13,7 +13,7 @@ from ...ir import region
 from ...ir.in_place import may_be_read_later
 from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
-from ...kernels.alternatives import bound_columns
+from ...kernels.alternatives import bound_columns, widen_masks
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
 from ...kernels.alternatives.materialize_prologues import Materialized, least_times, materialize_prologues
 from ...kernels.alternatives.part_region import part_region
@@ -45,6 +45,7 @@ def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module,
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = pages_read(rewritten(module, planner, REWRITES), planner)
     module, _ = columns_bounded(module, planner)
+    module, _ = masks_widened(module, planner)
     module, _ = columns_split(module, planner)
     module, _ = in_orders(module, planner, is_told=False)
     module = rewritten(module, planner, IN_STEPS)
@@ -158,13 +159,29 @@ def columns_split(module: region.Module, planner: Planner) -> tuple[region.Modul
 def columns_bounded(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
     """The module with kernels that find which columns the rows of a block may see, before each two regions that share a
     kernel, where that takes less; and these regions with the one that reads them, by the name of that."""
+    return _prepared(module, planner, bound_columns.ways)
+
+
+def masks_widened(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
+    """The module with kernels that write masks as numbers of 16 bits, before each two regions that share a kernel,
+    where that takes less; and these regions with the one that reads them, by the name of that."""
+    return _prepared(module, planner, widen_masks.ways)
+
+
+def _prepared(
+    module: region.Module,
+    planner: Planner,
+    ways_of: Callable[[tuple[region.Region, region.Region], Names], Iterator[Regions]],
+) -> tuple[region.Module, dict[str, Regions]]:
+    """The module with other regions before each two that share a kernel, in the way that takes least; and these with
+    the first of the two, by its name."""
     found: dict[str, Regions] = {}
     for name, reader in readers_of(module).items():
         pair = module.program.region(name), module.program.region(reader)
         if pair[0].must_fuse or pair[1].must_fuse:
             continue
         best, least = module, math.inf
-        for way in bound_columns.ways(pair, Names.of(module)):
+        for way in ways_of(pair, Names.of(module)):
             other = with_parts(module, {one.name: (one,) for one in module.program.regions} | {name: way})
             if any(check_proofs(other, one) for one in way):
                 continue
@@ -313,6 +330,7 @@ __all__ = [
     "in_two_steps",
     "kernels_for",
     "launches",
+    "masks_widened",
     "pages_read",
     "parts_by",
     "rewritten",

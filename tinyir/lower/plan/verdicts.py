@@ -26,6 +26,7 @@ from .kernels_for import (
     in_orders,
     kernels_for,
     launches,
+    masks_widened,
     pages_read,
     parts_by,
     sums_by,
@@ -47,7 +48,8 @@ def verdicts(
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
     kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
     another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
-    that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end."""
+    that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end,
+    R3485 for two whose masks are numbers of 16 bits."""
     module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
     whole, apart = kernels_for(module, planner)
@@ -76,6 +78,10 @@ def verdicts(
     for name, (rows, columns, _) in bounded.items():
         facts = {"parts": f"{rows.name}, {columns.name}", "region": name, "rows": rows.lets[0].expr.axes[0].size}
         said.append(Diag("R3483", name, facts, module.program.region(name).span))
+    module, widened = masks_widened(module, planner)
+    for name, (*masks, _) in widened.items():
+        facts = {"region": name, "parts": ", ".join(one.name for one in masks)}
+        said.append(Diag("R3485", name, facts, module.program.region(name).span))
     module, split = columns_split(module, planner)
     for name, (first, second, last) in split.items():
         facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}

@@ -1,0 +1,121 @@
+"""Masks that are tensors of truth values: a kernel before attention writes them as numbers of 16 bits where that takes
+less, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.front import read
+from tinyir.ir import plan
+from tinyir.kernels.alternatives import widen_masks
+from tinyir.kernels.alternatives.parts import Names, with_parts
+from tinyir.lower import lower_to
+from tinyir.lower import plan as to_plan
+from tinyir.lower.plan.choose import card_of
+from tinyir.lower.plan.kernels_for import masks_widened
+from tinyir.lower.plan.planner import Planner
+from tinyir.play import region as play_region
+
+from .emitted import lowered, simulated
+from .stages import needs_host_compiler
+from .test_bound_columns import masked
+from .test_streaming import regions_of
+
+
+def with_mask(
+    shape: list[Any], s: Any = 136, d: int = 64, batch: int = 2, heads: int = 3, causal: bool = False, **more: Any
+) -> str:
+    """Attention under a mask of this shape."""
+    shapes = {name: [batch, heads, s, d] for name in "QKVO"} | {"mask": shape}
+    given = ["Q", "K", "V", "mask"]
+    node = {"op": "Attention", "name": "attention", "inputs": given, "outputs": ["O"], "attrs": {"causal": causal}}
+    kinds = {"mask": "bool"} | more
+    return json.dumps(
+        {
+            "signature": {"inputs": [{"tensor": n} for n in given], "outputs": [{"tensor": "O"}]},
+            "tensors": {n: {"dtype": kinds.get(n, "fp16"), "shape": shape} for n, shape in shapes.items()},
+            "graph": [node],
+        }
+    )
+
+
+def pair_of(module: Any) -> Any:
+    return tuple(module.program.regions)
+
+
+def widened(module: Any) -> Any:
+    """The module with its mask as numbers, whatever that takes."""
+    (way,) = widen_masks.ways(pair_of(module), Names.of(module))
+    parts = {one.name: (one,) for one in module.program.regions} | {module.program.regions[0].name: way}
+    return with_parts(module, parts)
+
+
+SHAPES = {"of all heads": [2, 1, 136, 136], "of each head": [2, 3, 136, 136], "of all": [1, 1, 136, 136]}
+
+
+def arrays_for(module: Any) -> dict[str, np.ndarray]:
+    draw = np.random.default_rng(3)
+    found = {}
+    for tensor in module.model.inputs:
+        shape = [n.constant for n in tensor.type.shape]
+        drawn = draw.standard_normal(shape)
+        found[tensor.name] = drawn > -0.5 if tensor.type.dtype.name == "bool" else drawn.astype(np.float16)
+    found["mask"][..., 7, :] = False  # a row that sees nothing
+    found["K"][0, 0, 3] = np.inf
+    found["V"][1, 1, 5] = np.nan
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_numbers_say_what_the_mask_says(shape: list[int], causal: bool) -> None:
+    module = regions_of(with_mask(shape, causal=causal))
+    changed = widened(module)
+    assert len(changed.program.regions) == 3
+    arrays = arrays_for(module)
+    with np.errstate(all="ignore"):
+        before, after = (play_region.play(one, arrays)["O"] for one in (module, changed))
+    np.testing.assert_array_equal(before, after)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_the_kernel_takes_tiles_of_them(arch: str) -> None:
+    module = regions_of(with_mask(SHAPES["of all heads"]))
+    planned = to_plan.lower(widened(module), arch)
+    (one,) = (p for p in planned.plans if p.algo == "streaming_softmax") if arch == "sm90" else (planned.plans[-1],)
+    assert arch == "sm80" or one.load_of("attention.mask").by == "tma"
+    arrays = arrays_for(module)
+    with np.errstate(all="ignore"):
+        wanted = play_region.play(module, arrays)["O"].astype(float)
+    found = simulated(lowered(planned)[1], arrays)["O"].astype(float)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+    np.testing.assert_allclose(found, wanted, rtol=4e-3, atol=4e-3)
+
+
+def test_the_cost_model_decides() -> None:
+    planner = Planner(card_of("sm90", "h200"))
+    long, short = (regions_of(with_mask([4, 1, n, n], s=n, d=128, batch=4, heads=16)) for n in (4096, 64))
+    assert [*masks_widened(long, planner)[1]] == ["attention"]
+    assert masks_widened(short, planner)[1] == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [with_mask([2, 1, 1, 136]), with_mask([2, 1, 136, 136], mask="fp16"), masked("equal", 136, 136)],
+    ids=["of columns", "numbers", "compared"],
+)
+def test_other_masks_stay(text: str) -> None:
+    module = regions_of(text)
+    assert [*widen_masks.ways(pair_of(module)[-2:], Names.of(module))] == []
+
+
+def test_the_plan_text_reads_back() -> None:
+    module: Any = read(with_mask([4, 1, 4096, 4096], s=4096, d=128, batch=4, heads=16), "a.json")
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", "h200")
+    assert plan.check(module) == [] and plan.parse(plan.show(module)) == module
