@@ -30,8 +30,9 @@ def in_memory(tensor: Tensor, array: np.ndarray) -> np.ndarray:
     return np.swapaxes(array, -1, -2) if is_exchanged(tensor) else array
 
 
-def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> None:
-    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. Raises Refused with every fault:
+def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, int] | None = None) -> dict[str, int]:
+    """The ABI of the inputs, by name; `symbols` are sizes that are known beforehand. The sizes, as `bind_symbols` gives
+    them; raises Refused with every fault:
     E1701 a tensor is missing, E1702 of another dtype, E1703 of another shape, E1704 an array that the signature does
     not name, E1705 a symbol without a size, E1706 a size outside its range, E1714 a size for what is not a symbol."""
     faults = [
@@ -60,9 +61,10 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
             if found.dtype != numpy_dtype(tensor.type.dtype):
                 facts = {"tensor": tensor.name, "expected": tensor.type.dtype, "given": _dtype_name(found.dtype)}
                 faults.append(Diag("E1702", tensor.name, facts, tensor.span))
-    faults += _bind(model, arrays, symbols)[1]
-    if faults:
-        raise Refused(faults)
+    sizes, more = _bind(model, arrays, symbols)
+    if faults or more:
+        raise Refused([*faults, *more])
+    return sizes
 
 
 def bind_symbols(
@@ -93,6 +95,7 @@ def _bind(
         for t in model.inputs
         if t.name in given and len(given[t.name]) == t.type.rank
         for dim, size in zip(t.type.shape, given[t.name])
+        if dim.constant is None
     ]
     is_progress = True
     while is_progress:
@@ -143,6 +146,8 @@ def _fits(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int]) -> b
 
 
 def _is_size(dim: Expr, size: int, sizes: Mapping[str, int]) -> bool:
+    if dim.constant is not None:
+        return dim.constant == size
     if any(name not in sizes for name in dim.names()):
         return True
     try:

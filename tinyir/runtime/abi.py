@@ -14,7 +14,7 @@ import numpy as np
 
 from ..ir.model import Model, Tensor, memory_type
 from ..kit.diag import Diag
-from ..play.arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
+from ..play.arrays import adopt, check_arrays, in_memory, numpy_dtype, sizes_of
 
 ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 
@@ -26,8 +26,7 @@ def admit(
     only where it does not already; `symbols` are sizes that no array settles. Raises Refused with every fault (E1701 to
     E1707, E1714)."""
     arrays = {name: native(array) for name, array in arrays.items()}
-    check_arrays(model, arrays, symbols)
-    return bind_symbols(model, arrays, symbols), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
+    return check_arrays(model, arrays, symbols), {t.name: laid(t, arrays[t.name]) for t in model.inputs}
 
 
 def laid(tensor: Tensor, array: np.ndarray) -> np.ndarray:

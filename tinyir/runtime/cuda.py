@@ -398,10 +398,9 @@ class CudaDevice:
             b.code.mapped(b.kernel).prepared(b.kernel, b.arguments)
 
         def queued() -> Iterator[None]:
+            own = self.stream.handle
             for b in launches:
-                where = self.stream.handle
-                self.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, where)
-                yield
+                yield self.enqueue(b.code, b.kernel, b.grid, b.block, b.shared, b.arguments, b.is_early, own)
 
         return self.capture(queued if self.changes_graphs else lambda: [*queued()][:0])
 

@@ -17,7 +17,7 @@ from ..ir.model import Tensor
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
 from ..kit.records import replace
-from ..play.arrays import bind_symbols, check_arrays, numpy_dtype, sizes_of
+from ..play.arrays import check_arrays, numpy_dtype, sizes_of
 from .abi import laid, native, stored
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault
@@ -246,10 +246,10 @@ class Session:
         if form not in self._checked:
             stands = {name: found.stand_in() for name, found in outside.items()}
             every = {**self.weights, **self.states.forms(), **seen, **stands}
-            check_arrays(self.model, every)
+            sizes = check_arrays(self.model, every)
             if len(self._checked) >= MOST_FORMS:
                 self._checked.clear()
-            self._checked[form] = bind_symbols(self.model, every)
+            self._checked[form] = sizes
         return self._checked[form]
 
     def _program_for(self, sizes: Mapping[str, int]) -> Program:

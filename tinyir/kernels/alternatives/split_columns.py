@@ -56,7 +56,7 @@ STEPS = (128, 64)  # columns that a chunk is a multiple of: whole blocks of a CT
 LEAST_CHUNK = 64
 MOST_ROWS = 64  # rows beyond which a head's rows have several CTAs
 ROUNDS = (0.5, 1, 2)  # of CTAs on all SMs that are worth a try
-OPEN_ROUNDS = (4,)  # where data say how many columns there are: chunks without any leave CTAs idle
+OPEN_ROUNDS = (2,)  # where data say how many columns there are: half of the chunks may have none
 Pair = tuple[Region, Region]
 
 

@@ -241,7 +241,7 @@ class OnlineSoftmax:
         inside.append(nodes.Assign(self._at("sc"), value))
         ends += self.row_guard if self._reaches(inside) else ()  # of a row beyond the end nothing is stored
         guard = (*masks, *ends)
-        if guard and self._reads_by_axes(inside):  # behind a branch each read would wait for the one before
+        if guard and self._reads_inside(inside):  # behind a branch each read would wait for the one before
             met = nodes.Value(self.of("met"), value)
             known = [replace(s, value=self._read_inside(s.value, ends)) for s in (*inside[:-1], met)]
             masked = Select(guard, Ref(met.name, FP32), lowest, FP32)
@@ -249,16 +249,27 @@ class OnlineSoftmax:
         nothing = (nodes.Assign(self._at("sc"), lowest),)
         return (*names, nodes.If(guard, tuple(inside), nothing)) if guard else (*names, *inside)
 
-    def _reads_by_axes(self, body: Sequence[Statement]) -> bool:
-        """Whether statements read tensors, each element at a row and a column as they are: inside the tensor, whatever
-        masks leave."""
+    def _reads_inside(self, body: Sequence[Statement]) -> bool:
+        """Whether statements read tensors, each element inside the tensor whatever masks leave: at a row and a column
+        as they are, or where a condition of its own says so."""
         if any(not isinstance(s, (nodes.Value, nodes.Assign)) for s in body) or not self._reaches(body):
             return False
-        sizes = {a.name: a.size for a in self.first.iters}
         shapes = {t.name: t.type.shape for t in self.first.inputs}
-        reads = [n for s in body for n in walk(s.value) if isinstance(n, Read) and n.tensor in shapes]
-        places = [place for read in reads for place in zip(read.index, shapes[read.tensor])]
-        return all(e.constant is not None or sizes.get(e.name) == size for e, size in places)
+        return all(self._is_inside(s.value, (), shapes) for s in body)
+
+    def _is_inside(self, body: Body, guard: tuple[Bound, ...], shapes: Mapping[str, tuple[Expr, ...]]) -> bool:
+        """Whether an expression reads nothing outside of tensors at points where the guard holds."""
+        if isinstance(body, Select):
+            then = self._is_inside(body.then, (*guard, *body.guard), shapes)
+            return then and self._is_inside(body.other, guard, shapes)
+        if isinstance(body, Read):
+            sizes = {a.name: a.size for a in self.first.iters}
+            ends = {b.expr: b.upper for b in guard}  # no index is negative that names and floors are added to
+            return all(
+                e.constant is not None or sizes.get(e.name) == size or ends.get(e) == size and _is_sum(e)
+                for e, size in zip(body.index, shapes.get(body.tensor, ()))
+            )
+        return all(self._is_inside(inner, guard, shapes) for inner in operands_of(body))
 
     def _read_inside(self, body: Body, ends: tuple[Bound, ...]) -> Body:
         """An expression whose reads of tensors are 0 outside of these bounds on their own row and column."""
@@ -447,6 +458,11 @@ def type_of(dtype: DType, *shape: int) -> TensorType:
 
 def _touches(work: Body) -> bool:
     return any(isinstance(n, Read) for n in walk(work))
+
+
+def _is_sum(e: Expr) -> bool:
+    """Whether an expression of axes and sizes is a sum of positive multiples of these and of floors of such sums."""
+    return all(c >= 0 and all(isinstance(a, str) or _is_sum(a.num) and _is_sum(a.den) for a in m) for c, m in e.terms)
 
 
 def _after(bodies: Iterable[Body]) -> Iterable[Body]:
