@@ -90,7 +90,7 @@ class Launch:
 
     def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """CTAs along x, y, z at the symbols' values."""
-        return tuple(e.evaluate(sizes) for e in (*self.grid, *(Expr.of(1),) * (3 - len(self.grid))))
+        return (*(e.evaluate(sizes) for e in self.grid), *(1,) * (3 - len(self.grid)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from .compile import cubins_of
 from .device import Argument, Bound, Box, Buffer
 from .driver import DriverFault, call
 from .graph import Graph
-from .mapped import MappedModule
+from .mapped import MappedModule, pack
 
 # bytes; a kernel that wants more must be told so (CUDA programming guide, compute capabilities)
 STATIC_SHARED = 48 << 10
@@ -381,8 +381,8 @@ class CudaDevice:
     def change(self, graph: Graph, number: int, b: Bound) -> None:
         """Let a graph's launch of this number, whose kernel is the same, be made with other arguments. Raises
         DriverFault."""
-        function, arguments = b.code.mapped(b.kernel).prepared(b.kernel, b.arguments)
-        graph.change(number, function, b.grid, b.block, b.shared, arguments)
+        function, packed = b.code.mapped(b.kernel).function(b.kernel), pack(b.arguments)
+        graph.change(number, function, b.grid, b.block, b.shared, ctypes.addressof(packed[0]))
 
     def capture(self, enqueue: Callable[[], Iterable[None] | None]) -> Graph:
         """A graph of what `enqueue` queues on `stream`; given back with the device at the latest. Raises
@@ -395,7 +395,7 @@ class CudaDevice:
         """A graph of these launches, each of which may be changed later if the device `changes_graphs`. Raises
         DriverFault."""
         for b in launches:  # loaded now: no module is while a stream is captured
-            b.code.mapped(b.kernel).prepared(b.kernel, b.arguments)
+            b.code.mapped(b.kernel).function(b.kernel)
 
         def queued() -> Iterator[None]:
             own = self.stream.handle

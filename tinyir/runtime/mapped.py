@@ -55,22 +55,18 @@ class MappedModule:
     ) -> None:
         """Queue one kernel on the stream of this handle. An early one may start while the one before it drains;
         captured, the graph says so."""
-        function, places = self.prepared(kernel, arguments)
+        function, packed = self.function(kernel), self._pack(arguments)
         config = LaunchConfig(
             (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared, stream, ctypes.pointer(EARLY), int(is_early)
         )
-        call("cuLaunchKernelEx", ctypes.addressof(config), function, places, None)
-
-    def prepared(self, kernel: str, arguments: tuple[Argument, ...]) -> tuple[int, int]:
-        """The function of a kernel, and where the pointers to these arguments are, for a call of the driver that
-        copies them."""
-        return self._function(kernel), ctypes.addressof(self._pack(arguments)[0])
+        call("cuLaunchKernelEx", ctypes.addressof(config), function, ctypes.addressof(packed[0]), None)
 
     def release(self) -> None:
         """Unload the module."""
         call("cuModuleUnload", self._module)
 
-    def _function(self, kernel: str) -> int:
+    def function(self, kernel: str) -> int:
+        """The driver's handle of a kernel."""
         if kernel not in self._functions:
             function = made_by("cuModuleGetFunction", self._module, kernel.encode())
             call("cuFuncSetAttribute", function, MAX_DYNAMIC_SHARED, self._most[kernel])
@@ -78,30 +74,31 @@ class MappedModule:
         return self._functions[kernel]
 
     def _pack(self, arguments: tuple[Argument, ...]) -> Any:
-        """An array of pointers to the arguments, none behind the last, and what they point to, which must live as
-        long."""
+        """`pack`, kept for the next launch with these arguments."""
         if arguments not in self._packed:
             if len(self._packed) >= MOST_PACKED:
                 self._packed.clear()  # a launch has copied what it was given
-            kept, places = [], []
-            for argument in arguments:
-                place, owner = self._place(argument)
-                places.append(place)
-                kept.append(owner)
-            self._packed[arguments] = ((ctypes.c_void_p * (len(places) + 1))(*places), kept)
+            self._packed[arguments] = pack(arguments)
         return self._packed[arguments]
 
-    def _place(self, argument: Argument) -> tuple[int, Any]:
-        if isinstance(argument, Box):
-            room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
-            place = -(-ctypes.addressof(room) // MAP_ALIGNMENT) * MAP_ALIGNMENT
-            encode(argument, place)
-            return place, room
-        if isinstance(argument, Buffer):
-            value: Any = ctypes.c_uint64(argument.address)
-        else:
-            value = (ctypes.c_int32 if argument.bytes == 4 else ctypes.c_int64)(argument.value)
-        return ctypes.addressof(value), value
+
+def pack(arguments: Sequence[Argument]) -> Any:
+    """An array of pointers to the arguments, none behind the last, and what they point to, which must live as long."""
+    placed = [_place(argument) for argument in arguments]
+    return (ctypes.c_void_p * (len(placed) + 1))(*(place for place, _ in placed)), placed
+
+
+def _place(argument: Argument) -> tuple[int, Any]:
+    if isinstance(argument, Box):
+        room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+        place = -(-ctypes.addressof(room) // MAP_ALIGNMENT) * MAP_ALIGNMENT
+        encode(argument, place)
+        return place, room
+    if isinstance(argument, Buffer):
+        value: Any = ctypes.c_uint64(argument.address)
+    else:
+        value = (ctypes.c_int32 if argument.bytes == 4 else ctypes.c_int64)(argument.value)
+    return ctypes.addressof(value), value
 
 
 def encode(box: Box, place: int) -> None:
