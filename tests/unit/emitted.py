@@ -89,6 +89,22 @@ def played(code: manifest.Module, arrays: Mapping[str, np.ndarray]) -> dict[str,
     return play(code.region, arrays)
 
 
+def assert_as_played(
+    code: manifest.Module,
+    arrays: Mapping[str, np.ndarray],
+    seed: int = 0,
+    *,
+    rtol: float,
+    atol: float = 0,
+    of: object = "",
+) -> None:
+    """The simulation gives what playback gives, within what other roundings change; `of` says what is tried."""
+    given, wanted = simulated(code, arrays, seed), played(code, arrays)
+    for name, array in wanted.items():
+        found = given[name].astype(np.float64)
+        np.testing.assert_allclose(found, array.astype(np.float64), rtol=rtol, atol=atol, err_msg=f"{name} of {of}")
+
+
 def complaints_of(text: str, target: str, compiler: Compiler | None = None) -> list[str]:
     """What a compiler says against a CUDA text: a warning, a stack that no plan promises, spills. Without one it is
     NVRTC, or nvcc where that is not installed: NVRTC has no headers to read and no processes to start, which is most of

@@ -29,7 +29,7 @@ from tinyir.runtime.compile import cubin_of, find_compiler, find_nvrtc
 from tinyir.sim.host import COMPILERS
 from tinyir.target import hopper
 
-from .checked import check_gpu, check_plan
+from .checked import assert_holds, check_gpu, check_plan
 from .emitted import complaints_of, lowered, played, simulated
 from .stages import needs_host_compiler
 from .test_kernels_compile import has_compiler
@@ -210,10 +210,7 @@ def test_every_candidate_is_a_plan_that_holds() -> None:
     kept = _fitting(module)
     assert len(kept) > 5
     for one in kept:
-        held = plan.Module(module, (one,))
-        assert [d.code for d in check_plan(held) if d.is_error] == [], one
-        assert plan.parse(plan.show(held)) == held
-        assert [(d.code, dict(d.facts)) for d in check_gpu(to_gpu.lower(held)) if d.is_error] == []
+        assert_holds(module, one)
 
 
 @pytest.mark.parametrize(

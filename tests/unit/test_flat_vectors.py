@@ -17,7 +17,7 @@ from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
 from .checked import check_gpu
-from .emitted import lowered, played, region_text, simulated
+from .emitted import assert_as_played, lowered, played, region_text, simulated
 
 CASES = {  # the width that is proven, tensors, body
     "copy": (8, "in X : fp16[M, 24]\nout Y : fp16[M, 24]", "for i0: M, i1: 24\n%x = X[i0, i1]\nyield Y[i0, i1] = %x"),
@@ -192,14 +192,7 @@ def test_vectors_compute_what_playback_computes(name: str) -> None:
             arrays = random_arrays(module.model, sizes, 3)
             if "at" in arrays:
                 arrays["at"] = np.random.default_rng(seed).integers(-9, 9, arrays["at"].shape)
-            given, wanted = simulated(code, arrays, seed), played(code, arrays)
-            for output, array in wanted.items():
-                np.testing.assert_allclose(
-                    given[output].astype(np.float64),
-                    array.astype(np.float64),
-                    rtol=1e-3,
-                    err_msg=f"{output} at {sizes}",
-                )
+            assert_as_played(code, arrays, seed, rtol=1e-3, of=sizes)
 
 
 @pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
@@ -17,7 +16,7 @@ from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
 from .checked import check_gpu
-from .emitted import lowered, played, region_text, simulated
+from .emitted import assert_as_played, lowered, region_text
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -70,9 +69,7 @@ def test_every_team_computes_what_playback_computes(length: int, wanted: set[tup
         assert ("__syncthreads" in manifest.show(code)) == (one.threads[0] > 32), key
         for rows in (1, 5) if length < 1000 else (3,):
             arrays = random_arrays(module.model, {"R": rows}, rows)
-            given, right = simulated(code, arrays, rows), played(code, arrays)
-            for name, array in right.items():
-                np.testing.assert_allclose(given[name], array, rtol=1e-3, err_msg=f"{name} by {key}")
+            assert_as_played(code, arrays, rows, rtol=1e-3, of=key)
 
 
 def test_a_fold_over_a_cta_takes_one_barrier() -> None:

@@ -16,7 +16,7 @@ from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
 from .checked import check_gpu
-from .emitted import lowered, planned, played, region_text, simulated
+from .emitted import assert_as_played, lowered, planned, played, region_text, simulated
 
 ROWS = "for i0: R, i1: 200\n"
 CASES = {  # width, tensors, body
@@ -128,15 +128,7 @@ def test_rows_compute_what_playback_computes(name: str) -> None:
         assert ("vector_of" in manifest.show(code)) == (width > 1)
         for rows in (1, 3):
             arrays = random_arrays(module.model, {"R": rows, "N": 77}, rows)
-            given, wanted = simulated(code, arrays, rows), played(code, arrays)
-            for output, array in wanted.items():
-                np.testing.assert_allclose(
-                    given[output].astype(np.float64),
-                    array.astype(np.float64),
-                    rtol=4e-3,
-                    atol=4e-3,
-                    err_msg=f"{output} by {one_plan.algo}",
-                )
+            assert_as_played(code, arrays, rows, rtol=4e-3, atol=4e-3, of=one_plan.algo)
 
 
 SOFTMAX = (

@@ -14,7 +14,7 @@ from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
-from .emitted import lowered, played, region_text, simulated
+from .emitted import assert_as_played, lowered, region_text
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -86,11 +86,7 @@ def test_a_scan_in_vectors_gives_what_playback_gives(name: str) -> None:
         _, code = lowered(plan.Module(module, (found[threads],)))
         for rows in (1, 3):
             arrays = random_arrays(module.model, {"R": rows}, rows)
-            given, wanted = simulated(code, arrays, rows), played(code, arrays)
-            for output, array in wanted.items():
-                np.testing.assert_allclose(
-                    given[output].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=2e-3
-                )
+            assert_as_played(code, arrays, rows, rtol=2e-3, atol=2e-3, of=threads)
 
 
 def every_way(text: str) -> list[plan.Module]:
@@ -109,11 +105,7 @@ def agree(text: str, arrays: list[dict[str, np.ndarray]]) -> int:
     for module in ways:
         _, code = lowered(module)
         for given in arrays:
-            found, wanted = simulated(code, given), played(code, given)
-            for name, array in wanted.items():
-                np.testing.assert_allclose(
-                    found[name].astype(np.float64), array.astype(np.float64), rtol=2e-3, atol=1e-3
-                )
+            assert_as_played(code, given, rtol=2e-3, atol=1e-3)
     return len(ways)
 
 
