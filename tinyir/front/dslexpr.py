@@ -6,6 +6,7 @@ has no axes (seed 003, "explicit shape conversions only"), and dtypes of which o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -158,13 +159,7 @@ class Evaluator:
             return self.calls.call(self, str(tree.children[1])[1:], args_of(tree.children[2], tree.children[0]), True)
         if kind == "fused":
             return self.fused(tree)
-        raise refuse(
-            "E0002",
-            hint="",
-            found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
-            expected=Phrase("a value"),
-            span=span_of_tree(tree),
-        )
+        raise self.unexpected(tree, Phrase("a value"))
 
     def variable(self, tree: Any) -> Value:
         """What a name is: a value, a tuple of them, or a shape variable as a number."""
@@ -306,31 +301,37 @@ class Evaluator:
             if str(tree.children[0]) == "+":
                 return found
             return f"-{found}" if found == "inf" else -_size(found, tree)
-        if kind == "binary" and str(tree.children[1]) in "+-*":
-            left, right = (self.plain(tree.children[i]) for i in (0, 2))
-            if isinstance(left, float) or isinstance(right, float):
-                return _computed(str(tree.children[1]), left, right)
-            left, right = _size(left, tree), _size(right, tree)
-            return _shown(
-                {"+": lambda: left + right, "-": lambda: left - right, "*": lambda: left * right}[
-                    str(tree.children[1])
-                ]()
-            )
+        if kind == "binary" and str(tree.children[1]) in _OF_SIZES:
+            return self.computed(tree)
         if kind == "call" and str(tree.children[0]) in ("floor", "ceil"):
-            args = args_of(tree.children[1])
-            inner = args.placed[0] if len(args.placed) == 1 else None
-            if getattr(inner, "data", "") == "binary" and str(inner.children[1]) == "/":
-                top, bottom = (Expr.of(_size(self.plain(inner.children[i]), tree)) for i in (0, 2))
-                if bottom.constant is not None and bottom.constant <= 0:
-                    raise refuse("E1105", divisor=str(bottom), span=span_of_tree(inner))
-                return _shown(top // bottom if str(tree.children[0]) == "floor" else top.ceildiv(bottom))
-        raise refuse(
-            "E0002",
-            hint="",
-            found=self.text[tree.meta.start_pos : tree.meta.end_pos][:40],
-            expected=Phrase("a number, a size, a word or a list"),
-            span=span_of_tree(tree),
-        )
+            found = self.quotient(tree)
+            if found is not None:
+                return found
+        raise self.unexpected(tree, Phrase("a number, a size, a word or a list"))
+
+    def computed(self, tree: Any) -> Any:
+        """A sum, a difference or a product of numbers or sizes."""
+        word = str(tree.children[1])
+        left, right = (self.plain(tree.children[i]) for i in (0, 2))
+        if isinstance(left, float) or isinstance(right, float):
+            return _computed(word, left, right)
+        return _shown(_OF_SIZES[word](_size(left, tree), _size(right, tree)))
+
+    def quotient(self, tree: Any) -> Any:
+        """`floor(a/b)` or `ceil(a/b)` of sizes; None for a call of another form."""
+        args = args_of(tree.children[1])
+        inner = args.placed[0] if len(args.placed) == 1 else None
+        if getattr(inner, "data", "") != "binary" or str(inner.children[1]) != "/":
+            return None
+        top, bottom = (Expr.of(_size(self.plain(inner.children[i]), tree)) for i in (0, 2))
+        if bottom.constant is not None and bottom.constant <= 0:
+            raise refuse("E1105", divisor=str(bottom), span=span_of_tree(inner))
+        return _shown(top // bottom if str(tree.children[0]) == "floor" else top.ceildiv(bottom))
+
+    def unexpected(self, tree: Any, wanted: str) -> Refused:
+        """A form that is not what is wanted where it is written."""
+        found = self.text[tree.meta.start_pos : tree.meta.end_pos][:40]
+        return refuse("E0002", hint="", found=found, expected=wanted, span=span_of_tree(tree))
 
     def word(self, name: str) -> Any:
         """A shape variable as what it is, a variable that is a number as that, true and false, else the
@@ -381,6 +382,20 @@ def _shown(size: Any) -> Any:
     return size.constant if isinstance(size, Expr) and size.constant is not None else size
 
 
+_OF_SIZES = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_OF_NUMBERS = _OF_SIZES | {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
 def _computed(sign: str, x: Any, y: Any) -> Any:
     """What an operator gives on two numbers; integers divide as C has it."""
     if sign in ("/", "%"):
@@ -391,20 +406,7 @@ def _computed(sign: str, x: Any, y: Any) -> Any:
         return quotient if sign == "/" else x - y * (quotient if is_whole else int(quotient))
     if sign in ("@", "&", "|", "^") and not all(isinstance(n, (int, bool)) for n in (x, y)) or sign == "@":
         raise refuse("E1002", fault=Phrase("{sign} does not take {x} and {y}", sign=sign, x=x, y=y))
-    return {
-        "+": lambda: x + y,
-        "-": lambda: x - y,
-        "*": lambda: x * y,
-        "&": lambda: x & y,
-        "|": lambda: x | y,
-        "^": lambda: x ^ y,
-        "<": lambda: x < y,
-        "<=": lambda: x <= y,
-        ">": lambda: x > y,
-        ">=": lambda: x >= y,
-        "==": lambda: x == y,
-        "!=": lambda: x != y,
-    }[sign]()
+    return _OF_NUMBERS[sign](x, y)
 
 
 def _widen(product: Ref) -> None:

@@ -145,44 +145,37 @@ class NodeSignature(SignatureReader):
     ) -> list[tuple[str, Ref]]:
         """The outputs by name: those that are asked for, else STOREs, else the signature's, else the nodes that none
         reads."""
-        stated = root.get("outputs")
-        wanted: list[tuple[str, str, Node]] = []
-        if stated is not None and isinstance(stated.value, dict):
-            wanted = [(name, self.expect(m.node, str, "outputs"), m.node) for name, m in stated.value.items()]
-        elif stated is not None:
-            wanted = [
-                (n.value, n.value, n) for n in self.expect(stated, list, "outputs") if self.expect(n, str, "outputs")
-            ]
-        elif self.stores:
+        if root.get("outputs") is None and self.stores:
             return [(name, ref) for name, ref in self.stores.items() if ref is not None]
-        elif listed:
-            wanted = [(t.name, t.name, n) for t, n in listed if t is not None]
-        else:
-            sinks = [
-                (name, n)
-                for name, n in zip(names, nodes)
-                if name not in self.users and self.word(n) != "INPUT" and (n.get("id") or n.get("out"))
-            ]
-            wanted = [(name, name, n) for name, n in sinks]
         found = []
-        for output, name, node in wanted:
+        for output, name, node in self.wanted(root.get("outputs"), nodes, names, listed):
             if name not in self.refs:
                 self.fault("E1312", node, output, tensor=name, near=near(name, self.refs))
                 continue
             ref, declared = self.refs[name], self.declared.get(output)
             if ref is not None and declared is not None and declared != ref.type:
-                self.fault(
-                    "E1306",
-                    self.places_of[output].span,
-                    output,
-                    tensor=output,
-                    declared=declared,
-                    inferred=ref.type,
-                    op=name,
-                )
+                span = self.places_of[output].span
+                self.fault("E1306", span, output, tensor=output, declared=declared, inferred=ref.type, op=name)
             elif ref is not None:
                 found.append((output, ref))
         return found
+
+    def wanted(
+        self, stated: Node | None, nodes: list[Node], names: list[str], listed: list[tuple[Tensor | None, Node]]
+    ) -> list[tuple[str, str, Node]]:
+        """Each output that is wanted, the node that gives it, and where that is said."""
+        if stated is not None and isinstance(stated.value, dict):
+            return [(name, self.expect(m.node, str, "outputs"), m.node) for name, m in stated.value.items()]
+        if stated is not None:
+            words = [n for n in self.expect(stated, list, "outputs") if self.expect(n, str, "outputs")]
+            return [(n.value, n.value, n) for n in words]
+        if listed:
+            return [(t.name, t.name, n) for t, n in listed if t is not None]
+        return [
+            (name, name, n)
+            for name, n in zip(names, nodes)
+            if name not in self.users and self.word(n) != "INPUT" and (n.get("id") or n.get("out"))
+        ]
 
 
 def items_of(node: Node | None) -> list[Node]:

@@ -178,28 +178,39 @@ def launches_of(
         flops, moved = sum(w.flops for w in parts), sum(w.bytes for w in parts)
         if launch is not None:
             flops, moved = launch.flops.evaluate(sizes), launch.bytes.evaluate(sizes)
-        plan = plans.get(tuple(names)) if not serves else None
-        estimate = plan.estimate if plan is not None else None
         arithmetic, traffic = flops / peak / 1e6, moved / card.dram_gbs / 1e3
         found.append(
             {
                 "name": name,
                 "regions": list(names),
                 "serves": serves,
-                "once": launch is not None and launch.is_once,
-                "family": family_of(plan).name if plan is not None else "",
-                "grid": [e.evaluate(sizes) for e in launch.grid] if launch is not None else [],
-                "block": list(launch.block) if launch is not None else [],
                 "flops": flops,
                 "bytes": moved,
                 "limit_us": max(arithmetic, traffic),
                 "limited_by": "compute" if arithmetic > traffic else "memory",
-                "estimate_us": estimate.microseconds if estimate is not None else None,
-                "bound": estimate.bound if estimate is not None else "",
                 "measured_us": measured.get(name),
+                **_said_of_plan(plans.get(tuple(names)) if not serves else None),
+                **_said_of_launch(launch, sizes),
             }
         )
     return found
+
+
+def _said_of_plan(plan: Any) -> dict[str, Any]:
+    """What a plan says of its launch."""
+    estimate = plan.estimate if plan is not None else None
+    return {
+        "family": family_of(plan).name if plan is not None else "",
+        "estimate_us": estimate.microseconds if estimate is not None else None,
+        "bound": estimate.bound if estimate is not None else "",
+    }
+
+
+def _said_of_launch(launch: Any, sizes: Mapping[str, int]) -> dict[str, Any]:
+    """What the CUDA text says of a launch, where there is one."""
+    if launch is None:
+        return {"once": False, "grid": [], "block": []}
+    return {"once": launch.is_once, "grid": [e.evaluate(sizes) for e in launch.grid], "block": list(launch.block)}
 
 
 def chosen(launches: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.accumulate import cast, fold_word, start_of, wide
-from ...ir.body import Binary, Read
+from ...ir.body import Binary, Read, Scan
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -45,7 +45,7 @@ WARP = 32
 def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_block` that takes its rows in vectors."""
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    turn, number, parts, head, done = fresh.name("c"), fresh.name("n"), {}, [], {}
+    turn, number, parts, head = fresh.name("c"), fresh.name("n"), {}, []
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
     count, width, limits = run.covering(skew), run.width, limits_of(run)
     guard = () if divides(threads, count) else below(Expr.of(number), count)
@@ -53,19 +53,14 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
         nodes.Let(number, Expr.of(turn) + "thread.x"),
         nodes.Let(axis.name, width * Expr.of(number) - skew),
     ]
-
-    def writer_of() -> tuple[Prefixes, SideBySide]:
-        neighbours = SideBySide(region, fresh, run, Expr.of(axis.name), {axis.name: width * Expr.of(number) - run.skew})
-        writer = Prefixes(region, fresh, done=done)
-        writer.point[axis.name] = neighbours.place
-        return writer, neighbours
+    vectors = _Vectors(region, fresh, run, axis.name, width * Expr.of(number) - run.skew)
 
     def where_inside(lines: list[Statement]) -> list[Statement]:
         return [nodes.If(guard, tuple(lines))] if guard else lines
 
     for scan in dict.fromkeys(scans_of(region)):
-        writer, neighbours = writer_of()
-        dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
+        writer, neighbours = vectors.writer()
+        dtype, base = wide(scan.dtype), name_of(region, scan)
         mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
         if threads > WARP:
             parts[dtype] = parts.get(dtype) or fresh.name("part")
@@ -74,30 +69,19 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
             nodes.Reg(carry, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
             nodes.Reg(own, type_of(dtype, width)),
         ]
-        so_far = Read(mine, (ZERO,), dtype)
-        lines, element = writer.element(scan)
-        step = [
-            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
-            nodes.Assign(Place(own, at), so_far),
-        ]
         inner.append(nodes.Assign(Place(mine, (ZERO,)), start_of(scan.op, scan.dtype)))
-        inner += where_inside(neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)], limits))
+        so_far, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
+        inner += where_inside(neighbours.loop(lines, limits))
         inner.append(nodes.BlockScan(scan.op, True, mine, carry, parts.get(dtype, "")))
-        done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, Read(own, at, dtype), dtype), scan.dtype)
-    writer, neighbours = writer_of()
-    lines = writer.values(needed(region, (y.expr for y in region.yields)))
-    for item in region.yields:
-        body, before = writer.body(item.expr)
-        lines += before
-        neighbours.store(item, body, writer.point, region.iters, lines)
+        vectors.done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, own_part, dtype), scan.dtype)
+    neighbours, lines = vectors.stores()
     inner += where_inside(neighbours.loop(lines, limits))
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
     arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
     loop = nodes.For(turn, ZERO, count, tuple(inner), step=Expr.of(threads), unroll=turns_of(plan))
-    return Kernel(
-        plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, (*arrays, *rows, *head, loop)
-    )
+    body = (*arrays, *rows, *head, loop)
+    return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, body)
 
 
 def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
@@ -105,56 +89,65 @@ def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -
     needs no other's sums."""
     threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
     turn, width, count = Expr.of(fresh.name("c")), run.width, run.whole(ZERO)
-    done: dict[Any, Any] = {}
     head: list[Statement] = []
     inner: list[Statement] = [nodes.Let(axis.name, width * turn)]
-
-    def writer_of() -> tuple[Prefixes, SideBySide]:
-        neighbours = SideBySide(region, fresh, run, Expr.of(axis.name), {axis.name: width * turn})
-        writer = Prefixes(region, fresh, done=done)
-        writer.point[axis.name] = neighbours.place
-        return writer, neighbours
-
+    vectors = _Vectors(region, fresh, run, axis.name, width * turn)
     for scan in dict.fromkeys(scans_of(region)):
-        writer, neighbours = writer_of()
-        dtype, base, at = wide(scan.dtype), name_of(region, scan), (Expr.of(neighbours.turn),)
+        writer, neighbours = vectors.writer()
+        dtype, base = wide(scan.dtype), name_of(region, scan)
         mine, own = (fresh.name(f"{base}.{word}") for word in ("acc", "own"))
         head += [
             nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
             nodes.Reg(own, type_of(dtype, width)),
         ]
+        _, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
+        inner += neighbours.loop(lines)
+        vectors.done[scan] = cast(own_part, scan.dtype)
+    neighbours, lines = vectors.stores()
+    inner += neighbours.loop(lines)
+    loop = nodes.For(str(turn), ZERO, count, tuple(inner), unroll=TURNS_AT_ONCE)
+    total = extent_of(kernel.rows)
+    number, is_guarded = threads * Expr.of("cta.x") + "thread.x", not divides(threads, total)
+    body = numbered(kernel.rows, fresh, number, "e", (*head, loop), is_guarded)
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
+
+
+class _Vectors:
+    """The vectors of a row: `first` is the place of one's first element along `axis`, `done` what scans are."""
+
+    def __init__(self, region: Region, fresh: Fresh, run: Run, axis: str, first: Expr):
+        self.region, self.fresh, self.run, self.axis, self.first = region, fresh, run, axis, first
+        self.done: dict[Any, Any] = {}
+
+    def writer(self) -> tuple[Prefixes, SideBySide]:
+        """What writes the values of one element, and its neighbours."""
+        neighbours = SideBySide(self.region, self.fresh, self.run, Expr.of(self.axis), {self.axis: self.first})
+        writer = Prefixes(self.region, self.fresh, done=self.done)
+        writer.point[self.axis] = neighbours.place
+        return writer, neighbours
+
+    def folded(
+        self, writer: Prefixes, neighbours: SideBySide, scan: Scan, mine: str, own: str
+    ) -> tuple[Read, Read, list[Statement]]:
+        """What an element is folded into, what it is of its own, and the statements that fold it."""
+        dtype, at = wide(scan.dtype), (Expr.of(neighbours.turn),)
         so_far = Read(mine, (ZERO,), dtype)
         lines, element = writer.element(scan)
         step = [
             nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
             nodes.Assign(Place(own, at), so_far),
         ]
-        inner += neighbours.loop([*lines, *(reversed(step) if scan.exclusive else step)])
-        done[scan] = cast(Read(own, at, dtype), scan.dtype)
-    writer, neighbours = writer_of()
-    lines = writer.values(needed(region, (y.expr for y in region.yields)))
-    for item in region.yields:
-        body, before = writer.body(item.expr)
-        lines += before
-        neighbours.store(item, body, writer.point, region.iters, lines)
-    inner += neighbours.loop(lines)
-    loop = nodes.For(str(turn), ZERO, count, tuple(inner), unroll=TURNS_AT_ONCE)
-    total = extent_of(kernel.rows)
-    return Kernel(
-        plan.name,
-        plan.regions,
-        plan.arch,
-        (total.ceildiv(threads),),
-        plan.threads,
-        numbered(
-            kernel.rows,
-            fresh,
-            threads * Expr.of("cta.x") + "thread.x",
-            "e",
-            (*head, loop),
-            not divides(threads, total),
-        ),
-    )
+        return so_far, Read(own, at, dtype), [*lines, *(reversed(step) if scan.exclusive else step)]
+
+    def stores(self) -> tuple[SideBySide, list[Statement]]:
+        """The values of an element behind its scans, and its stores."""
+        writer, neighbours = self.writer()
+        lines = writer.values(needed(self.region, (y.expr for y in self.region.yields)))
+        for item in self.region.yields:
+            body, before = writer.body(item.expr)
+            lines += before
+            neighbours.store(item, body, writer.point, self.region.iters, lines)
+        return neighbours, lines
 
 
 __all__ = ["scan_vector_kernel", "thread_vector_kernel"]

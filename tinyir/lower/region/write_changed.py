@@ -19,7 +19,7 @@ after:  %new = SCATTER(cache, at, k) {axis=1}
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ...ir.expr import ONE, ZERO, Expr
@@ -333,26 +333,15 @@ def _along_own_axis(graph: Graph, value: str) -> Graph:
     flat = all(a.size == ONE for at, a in enumerate(inner.own) if at not in place.values())
     if set(place) != set(own) or len(place) != len(own) or not flat or along not in place.values():
         return graph
-    name_at = {at: name for name, at in place.items()}
-    apart = {a.name: Expr.of(f"{a.name}_") for a in inner.own}  # the axes of both are i0, i1, ...
-    here = {f"{a.name}_": Expr.of(name_at[at]) if at in name_at else ZERO for at, a in enumerate(inner.own)}
-    reads = tuple(moved(moved(a, apart), here) for a in inner.reads)
-    axis = [a.name for a in node.own].index(name_at[along])
-    attrs = tuple((k, axis if k == "axis" else v) for k, v in inner.value.attrs)
-    made = replace(inner.value, name=value, attrs=attrs, type=node.value.type, origin=node.value.origin)
-    scatter = Node(made, "scatter", (*node.own, *inner.extra), reads, inner.leaves)
+    scatter = _in_axes_of(node, inner, place, along)
 
-    def turned(access: Access) -> Access:
-        """The access to the scatter as one to the new value."""
-
-        def put(piece: Piece) -> Piece:
-            found = piece.target
-            if not isinstance(found, Read) or found.source != inner.name:
-                return piece
-            index = tuple(found.index[place[a.name]] if a.name in place else ZERO for a in node.own)
-            return Piece(piece.guard, Read(value, index))
-
-        return Access(tuple(map(put, access.pieces)))
+    def turned(piece: Piece) -> Piece:
+        """A read of the scatter as one of the new value."""
+        found = piece.target
+        if not isinstance(found, Read) or found.source != inner.name:
+            return piece
+        index = tuple(found.index[place[a.name]] if a.name in place else ZERO for a in node.own)
+        return Piece(piece.guard, Read(value, index))
 
     nodes: dict[str, Node] = {}
     for name, one in graph.nodes.items():
@@ -360,8 +349,22 @@ def _along_own_axis(graph: Graph, value: str) -> Graph:
             nodes[value] = scatter
         elif name != value:
             is_reader = inner.name in one.sources
-            nodes[name] = replace(one, reads=tuple(map(turned, one.reads))) if is_reader else one
+            reads = (Access(tuple(map(turned, access.pieces))) for access in one.reads)
+            nodes[name] = replace(one, reads=tuple(reads)) if is_reader else one
     return replace(graph, nodes=nodes)
+
+
+def _in_axes_of(node: Node, inner: Node, place: Mapping[str, int], along: int) -> Node:
+    """The scatter `inner` as the value of `node`, whose axes are at `place` among its own; it goes along the axis that
+    is its axis `along`."""
+    name_at = {at: name for name, at in place.items()}
+    apart = {a.name: Expr.of(f"{a.name}_") for a in inner.own}  # the axes of both are i0, i1, ...
+    here = {f"{a.name}_": Expr.of(name_at[at]) if at in name_at else ZERO for at, a in enumerate(inner.own)}
+    reads = tuple(moved(moved(a, apart), here) for a in inner.reads)
+    axis = [a.name for a in node.own].index(name_at[along])
+    attrs = tuple((k, axis if k == "axis" else v) for k, v in inner.value.attrs)
+    made = replace(inner.value, name=node.name, attrs=attrs, type=node.value.type, origin=node.value.origin)
+    return Node(made, "scatter", (*node.own, *inner.extra), reads, inner.leaves)
 
 
 def _through_reshapes(graph: Graph, node: Node, index: Index, inner: Node) -> Graph:

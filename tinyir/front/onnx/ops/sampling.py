@@ -89,13 +89,13 @@ def _resized(node: Node, x: Term, sizes: Any, scales: Any, axes: Any, **attrs: A
     if len(sizes or scales) != count or roi and len(roi) != 2 * count:
         given = Phrase("{count} sizes or scales are given for {axes} axes", count=len(sizes or scales), axes=count)
         raise node.fault(Phrase("{given}, and a roi of {count}", given=given, count=len(roi)) if roi else given)
-    kept = [
-        i
-        for i, a in enumerate(all_axes)
-        if not (Expr.of(sizes[i]) == x.shape[a] and (scales is None or scales[i] == 1) if sizes else scales[i] == 1)
-        or roi
-        and (roi[i], roi[i + count]) != (0, 1)
-    ]
+
+    def is_changed(i: int, axis: int) -> bool:
+        is_cut = bool(roi) and (roi[i], roi[i + count]) != (0, 1)
+        is_same = not sizes or Expr.of(sizes[i]) == x.shape[axis]
+        return is_cut or not is_same or bool(scales) and scales[i] != 1
+
+    kept = [i for i, axis in enumerate(all_axes) if is_changed(i, axis)]
     if not kept:
         return x
     parts = {
