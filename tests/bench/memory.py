@@ -1,6 +1,7 @@
 """Memory-bound kernels beside torch.compile and eager, and beside a copy of as many bytes, on one card, in one run.
 
     python tests/bench/memory.py [--only softmax,cast] [--shapes 8192x8192] [--dtypes fp16] [--out memory.json]
+    python tests/bench/memory.py --only cast --plans 12         time other plans of the longest launch too
     python tests/bench/memory.py --emit DIR                     only write the CUDA texts, which needs no GPU
     python tests/bench/memory.py --table memory.json            print the table of docs
 
@@ -37,6 +38,7 @@ from tests.bench.memory_ops import (  # noqa: E402
     error_of,
     operands_of,
     plans_of,
+    texts_of,
     wanted_of,
 )
 
@@ -52,6 +54,7 @@ SHAPES = (
     (1, 1 << 24),
     (1 << 20, 16),
 )
+LEAST = 0.97  # of torch.compile's speed, that every kernel should have
 LARGE = 64e6  # bytes from which a kernel is judged by the bandwidth
 
 
@@ -60,16 +63,22 @@ def cases(args: argparse.Namespace) -> list[Case]:
     ops = args.only.split(",") if args.only else list(OPS)
     shapes = [tuple(map(int, s.split("x"))) for s in args.shapes.split(",")] if args.shapes else SHAPES
     dtypes = args.dtypes.split(",")
-    return [Case(op, d, s, args.odd) for op in ops for s in shapes for d in dtypes if OPS[op].is_for(s)]
+    found = [Case(op, d, s, args.odd) for op in ops for s in shapes for d in dtypes if OPS[op].is_for(s)]
+    if args.behind:  # a table of earlier times
+        rows = json.loads(args.behind.read_text(encoding="utf-8"))["rows"]
+        slow = {(r["op"], r["dtype"], tuple(r["shape"])) for r in rows if r.get("ratio", 0) < LEAST and not r["odd"]}
+        found = [case for case in found if (case.op, case.dtype, case.shape) in slow]
+    return found
 
 
 class Built:
     """A case on its way: our text, and torch's compiled function."""
 
-    def __init__(self, case: Case, rival: Any) -> None:
+    def __init__(self, case: Case, rival: Any, plans: int = 1) -> None:
         import torch
 
-        self.case, self.fault, self.text = case, "", ""
+        self.case, self.fault, self.text, self.plans = case, "", "", plans
+        self.others: list[str] = []
         names, outputs = case.inputs, OPS[case.op].torch
 
         def compute(*given: Any) -> tuple[Any, ...]:
@@ -86,8 +95,9 @@ class Built:
         from tinyir.runtime.compile import cubins_of
 
         try:
-            self.text = emitted(self.case)
-            cubins_of(self.text, "sm_90a", jobs=1)
+            self.text, *self.others = texts_of(self.case, self.plans)
+            for text in (self.text, *self.others):
+                cubins_of(text, "sm_90a", jobs=1)
         except Refused as refused:
             self.fault = "; ".join(f"{d.code} {d.at}" for d in refused.diags)
         except Exception as error:  # noqa: BLE001 (a fault of ours is a row of the table, and the run goes on)
@@ -142,10 +152,26 @@ class Built:
         torch.cuda.empty_cache()
         if not row["error"] <= max([NEAR[case.types[n][0]] for n in case.outputs] + [2 * row["error_compile"]]):
             row["fault"] = f"off by {row['error']:.3e} of the largest number, torch.compile {row['error_compile']:.3e}"
+        if self.others:
+            row["others"] = [self._other(device, text, buffers) for text in self.others]
         with Graph(device.stream.handle, program.enqueue) as ours:
             row["us"], row["compile_us"], row["eager_us"], row["copy_us"] = timed(device, [ours.run, *runs], RUNS)
         row["ratio"], row["share"] = row["compile_us"] / row["us"], row["copy_us"] / row["us"]
         return row
+
+    def _other(self, device: Any, text: str, buffers: dict[str, Any]) -> dict[str, Any]:
+        """The time of another plan."""
+        from tests.bench.gemm import timed
+        from tinyir.ir import manifest
+        from tinyir.runtime.graph import Graph
+        from tinyir.runtime.program import Program
+
+        program = Program(device, text, manifest.parse(text), {}, kept=buffers)
+        program.run()
+        device.stream.synchronize()
+        with Graph(device.stream.handle, program.enqueue) as one:
+            (us,) = timed(device, [one.run], RUNS)
+        return {"us": us, "plans": plans_of(text)}
 
 
 def copier(device: Any, most: int) -> Callable[[int], Callable[[], None]]:
@@ -159,7 +185,7 @@ def copier(device: Any, most: int) -> Callable[[int], Callable[[], None]]:
     return lambda moved: on_stream(device, lambda: y[: moved // 2].copy_(x[: moved // 2]))
 
 
-def worker(mine: list[Case], turn: Any, go: Any, said: Any, is_rival: bool) -> None:
+def worker(mine: list[Case], turn: Any, go: Any, said: Any, is_rival: bool, plans: int) -> None:
     """Build cases, wait until all processes have, then measure them when it is this one's turn."""
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     import torch
@@ -173,7 +199,7 @@ def worker(mine: list[Case], turn: Any, go: Any, said: Any, is_rival: bool) -> N
         torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
         built = []
         for case in mine:
-            built.append(Built(case, rival))
+            built.append(Built(case, rival, plans))
             try:
                 built[-1].build()
             except Exception as error:  # noqa: BLE001 (torch's own fault, or memory)
@@ -240,7 +266,8 @@ def measure(args: argparse.Namespace) -> int:
     count = min(args.jobs, len(chosen))
     turn, go, said = spawn.Lock(), spawn.Event(), spawn.Queue()
     workers = [
-        spawn.Process(target=worker, args=(chosen[n::count], turn, go, said, not args.no_rival)) for n in range(count)
+        spawn.Process(target=worker, args=(chosen[n::count], turn, go, said, not args.no_rival, args.plans))
+        for n in range(count)
     ]
     begun, counts = time.monotonic(), {"built": 0, "ready": 0, "end": 0}
     for process in workers:
@@ -283,9 +310,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--emit", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--behind", type=Path, help="only what is slower than torch.compile in this table")
     parser.add_argument("--only", default="", help="some ops, by commas")
     parser.add_argument("--shapes", default="", help="some shapes, by commas: 8192x8192,16x131072")
     parser.add_argument("--dtypes", default="fp32,fp16")
+    parser.add_argument("--plans", type=int, default=1, help="plans of the longest launch to time")
     parser.add_argument("--odd", action="store_true", help="inputs that begin one element after an aligned address")
     parser.add_argument("--no-rival", action="store_true", help="eager torch in place of torch.compile")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="processes that compile")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -286,19 +286,34 @@ def model_of(case: Case) -> str:
 
 def emitted(case: Case) -> str:
     """The CUDA text."""
+    return next(texts_of(case, 1))
+
+
+def texts_of(case: Case, most: int) -> Iterator[str]:
+    """The CUDA text, then those with other plans of the launch that takes longest, as many of the cost model's order as
+    make it `most`."""
     from tinyir.front import read
     from tinyir.ir import manifest
     from tinyir.ir.pipeline import STAGES
-    from tinyir.lower import lower_to, lowering_of
+    from tinyir.kit.records import replace
+    from tinyir.lower import lower_to
+    from tinyir.lower import plan as lower_plan
 
     module: Any = read(model_of(case), "memory.json")
-    for stage in STAGES[1:]:
-        module = (
-            lowering_of("plan").lower(module, device=card_here())
-            if stage == "plan"
-            else lower_to(stage, module, "sm90")
-        )
-    return manifest.show(module)
+    for stage in STAGES[1 : STAGES.index("plan")]:
+        module = lower_to(stage, module, "sm90")
+    planned: Any = lower_plan.lower(module, device=card_here())
+    longest = max(planned.plans, key=lambda one: one.estimate.microseconds)
+    several = [longest]
+    if most > 1:
+        region = planned.program.program.region(longest.regions[0])
+        found = lower_plan.candidates(planned.program, region, "sm90", card_here())
+        several += [c.plan for c in found if not c.rejected and not c.plan.assume and c.plan != longest]
+    for plan in several[:most]:
+        changed: Any = replace(planned, plans=tuple(plan if one is longest else one for one in planned.plans))
+        for stage in STAGES[STAGES.index("plan") + 1 :]:
+            changed = lower_to(stage, changed, "sm90")
+        yield manifest.show(changed)
 
 
 def plans_of(text: str) -> list[str]:
