@@ -216,3 +216,13 @@ def test_threads_that_do_not_share_the_blocks_evenly_are_refused() -> None:
         assert {d.code for d in check_plan(edited) if d.is_error}
         with pytest.raises(Refused, match="E1611"):
             to_gpu.lower(edited)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 131072), (1 << 20, 16), (8192, 8192), (32768, 1024)])
+def test_whole_vectors_are_taken_where_they_fit(rows: int, columns: int, dtype: str) -> None:
+    """Also of shapes that are so small that a trip to memory is most of the time."""
+    tensors = f"in X : {dtype}[{rows}, {columns}]\nout Y : {dtype}[{columns}, {rows}]"
+    text = region_text(tensors, f"for i0: {columns}, i1: {rows}\nyield Y[i0, i1] = X[i1, i0]")
+    (one,) = to_plan.lower(region.parse(text), device="h200").plans
+    assert (one.algo, one.widest) == ("transposed", {"fp16": 8, "fp32": 4}[dtype])

@@ -23,6 +23,7 @@ LOOK_ISSUE = (
     10  # warp instructions for one place: its load, which end it counts from, and whether it is the element's own
 )
 TURN_LOSS = 0.01  # of the bandwidth, for each access of a thread behind its first: on an H200, from 64 MB on
+TILE_TURNS = 0.05  # of a trip to memory, for each access of a thread whose tile passes through shared memory
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 
@@ -71,7 +72,8 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
     issue = max(issue, mine * plan.tile[0] * len(crossed))  # the same
     waves = -(-mine // max(1, min(occupancy, mine)))
     short = _written_out(region) if width == 1 else 0
-    turns = waves * (2 + plan.micro[0] // width * (-(-(walked - short) // WALK) + -(-short // ON_THEIR_WAY)))
+    passing = 0.0 if is_flat else TILE_TURNS * (plan.micro[0] // width)
+    turns = waves * (2 + passing + plan.micro[0] // width * (-(-(walked - short) // WALK) + -(-short // ON_THEIR_WAY)))
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     # of a walk, whose elements are on their way together
     steps = -(-walked // (max(2, ON_THEIR_WAY // width) if width > 1 else WALK)) if walked else 1
@@ -82,7 +84,7 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
         product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
     )
     through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
-    turned = 1 + TURN_LOSS * (plan.micro[0] // width - 1) if is_flat and not walked else 1
+    turned = 1 + TURN_LOSS * (plan.micro[0] // width - 1) if not walked else 1
     memory = longer_of(
         max(turned * moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS
     )

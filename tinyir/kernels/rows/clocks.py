@@ -26,6 +26,9 @@ SLOW_ISSUE = 8  # plain instructions that take as long as an exponential, or a d
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_WARPS = 3  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
+IDLE = (
+    0.4  # of the time, were all of a turn's elements behind the row's end: with half of them rows take 5 to 50 % more
+)
 UNEVEN = 0.07  # of a wave, what the last CTA ends after the mean
 
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
@@ -74,7 +77,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
     through = brought * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
-    memory = longer_of(memory, latency, WAITING_SHARPNESS)
+    turns = -(-length // plan.tile[1])
+    memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident)  # what one CTA computes the loads of others go beside
     return Clocks(
         {
