@@ -82,7 +82,8 @@ def family_of(plan: Plan) -> Family:
 
 def families_for(kernel: Kernel) -> tuple[Family, ...]:
     """The families that compute this kind of problem."""
-    return tuple(family for family in FAMILIES if type(kernel) is family.problem)
+    is_pair = getattr(kernel, "pair", None) is not None
+    return tuple(f for f in FAMILIES if type(kernel) is f.problem and (f.takes_pairs or not is_pair))
 
 
 def can_hold(regions: tuple[Region, ...]) -> bool:

@@ -168,7 +168,7 @@ class Family:
     shared memory is what a kernel gets without asking. `is_fallback`: it holds every region, and is proposed only where
     no plan of the others is kept. `fills_sm`: one CTA of it may keep an SM busy. `match` reads the regions of a plan as
     its problem, or gives the reason in words why they are not; without it one region is read as `problem`, and several
-    as siblings (`kernels.siblings`)."""
+    as siblings (`kernels.siblings`). `takes_pairs`: it sums two products of the same rows at once (`problem.Pair`)."""
 
     algo: str
     problem: type
@@ -188,6 +188,7 @@ class Family:
     has_static_smem: bool = False
     is_fallback: bool = False
     fills_sm: bool = False
+    takes_pairs: bool = False
 
     @property
     def name(self) -> str:
@@ -205,7 +206,8 @@ class Family:
 
     def kernel_of(self, region: Region) -> Kernel | None:
         """One region as its problem, or None."""
-        return kernel_of(region, self.kind)
+        found = kernel_of(region, self.kind)
+        return found if self.takes_pairs or getattr(found, "pair", None) is None else None
 
 
 def cases_of(package: str, algo: str) -> Callable[[], Mapping[str, str]]:

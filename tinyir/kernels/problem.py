@@ -36,9 +36,11 @@ from ..ir.body import (
     Select,
     Ternary,
     Unary,
+    rebuild,
     show_body,
     walk,
 )
+from ..ir.expr import Expr
 from ..ir.present import axes_of_values, present_axes
 from ..ir.region import Region
 from ..ir.scope import has_floor
@@ -54,8 +56,22 @@ from ..ir.traits import (
     scans_of,
 )
 from ..ir.types import DType
-from ..kit.records import dataclass
+from ..kit.records import dataclass, replace
 from .windowed import Windowed, windowed_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The second of two sums whose columns take turns in one operand, `width` of the one and then of the other: a gate
+    and what it is for, both halves of what a rotation turns. An axis of the operand's own, PAIR, says which of the two
+    a column is of.
+
+        %u = reduce sum (k0: K) { mul(X[i0, k0], W[k0, 128*i1 + i2]) }        right [i1, pair: 2, i2: 64], of W
+        %v = reduce sum (k0: K) { mul(X[i0, k0], W[k0, 128*i1 + i2 + 64]) }   128*i1 + 64*pair + i2
+    """
+
+    value: str
+    width: int
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
@@ -65,7 +81,7 @@ class Contraction:
     `batch` are those of both, and those that are not adjacent to the others in their operand. The sides are chosen so
     that the region's innermost axis is on the right, whatever the order of the factors. `is_alone` when the region
     folds nothing else (`factor_bytes` is the size in which factors are multiplied without tensor cores); what follows
-    the accumulator is then its epilogue."""
+    the accumulator is then its epilogue. With a `pair` it is two sums of the same rows side by side."""
 
     kind: ClassVar[str] = "contraction"
     value: str
@@ -79,11 +95,23 @@ class Contraction:
     factor_bytes: int
     factors: tuple[Body, Body]
     is_alone: bool = True
+    pair: Pair | None = None
 
     @property
     def groups(self) -> tuple[tuple[Axis, ...], ...]:
         """The axes that each number of the tile cuts."""
         return (self.left, self.right, self.sum)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The sums."""
+        return (self.value, self.pair.value) if self.pair else (self.value,)
+
+    @property
+    def results(self) -> Contraction:
+        """The same with the axes of what follows the sums, of which a pair is one."""
+        left, right = (tuple(a for a in group if a.name != PAIR) for group in (self.left, self.right))
+        return replace(self, left=left, right=right) if self.pair else self
 
     @property
     def siblings(self) -> int:
@@ -154,6 +182,8 @@ class Plain:
 
 
 Kernel = Union[Contraction, Row, Prefix, Map, Windowed, Plain]  # noqa: UP007
+PAIR = "pair"  # the axis of a contraction that says which of a pair a column is of
+MOST_WIDTH = 128  # columns that are side by side of either: more have no place in a tile
 SIBLING = "sibling"  # the axis of a contraction that says which of several it is (`kernels.siblings`)
 LONG_FOLD = 128  # from this many elements on, a block folds faster than a thread alone
 
@@ -314,7 +344,7 @@ def _contraction_of(region: Region) -> Contraction | None:
     batch = tuple(a for a in region.iters if a not in (*sides[0], *sides[1]))
     first = 1 - last
     bytes_each = max(4, product.dtype.bytes)
-    return Contraction(
+    found = Contraction(
         let.name,
         fold.dtype,
         reads[first],
@@ -327,6 +357,39 @@ def _contraction_of(region: Region) -> Contraction | None:
         (factors[first], factors[last]),
         len(folds_of(region)) == 1,
     )
+    return found if found.is_alone else _paired(region, found)
+
+
+def _paired(region: Region, found: Contraction) -> Contraction:
+    """The contraction with the other fold of the region, where that sums the same over columns of the same operand that
+    are beside it."""
+    folds = [let for let in region.lets if isinstance(let.expr, Reduce)]
+    inner, index = found.right[-1], found.rhs.index
+    width = inner.size.constant
+    if len(folds) != 2 or len(folds_of(region)) != 2 or not width or width > MOST_WIDTH or _names_axis(region, PAIR):
+        return found
+    for at, place in enumerate(index):
+        beside = replace(found.rhs, index=(*index[:at], place + width, *index[at + 1 :]))
+        if inner.name in place.names() and _exchanged(folds[0].expr, found.rhs, beside) == folds[1].expr:
+            both = replace(found.rhs, index=(*index[:at], place + width * Expr.of(PAIR), *index[at + 1 :]))
+            return replace(
+                found,
+                rhs=both,
+                right=(*found.right[:-1], Axis(PAIR, Expr.of(2)), inner),
+                factors=(found.factors[0], _exchanged(found.factors[1], found.rhs, both)),
+                is_alone=True,
+                pair=Pair(folds[1].name, width),
+            )
+    return found
+
+
+def _names_axis(region: Region, name: str) -> bool:
+    return any(a.name == name for a in region.iters)
+
+
+def _exchanged(body: Body, read: Read, other: Read) -> Body:
+    """The expression with another read in the place of one."""
+    return other if body == read else rebuild(body, lambda inner: _exchanged(inner, read, other))
 
 
 def _together(axes: tuple[Axis, ...], read: Read) -> tuple[Axis, ...]:

@@ -37,7 +37,7 @@ def siblings_of(regions: tuple[Region, ...]) -> Siblings | str:
     """The regions as siblings, or in words why they are none."""
     first = regions[0]
     kernel = kernel_of(first, "contraction")
-    if not isinstance(kernel, Contraction) or not kernel.is_alone:
+    if not isinstance(kernel, Contraction) or not kernel.is_alone or kernel.pair is not None:
         return Phrase("{first} is not a contraction", first=first.name)
     if any(a.name.rstrip("_") == SIBLING for a in first.iters):
         return Phrase("{first} has an axis of the name that counts siblings", first=first.name)

@@ -6,6 +6,8 @@ before: region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }, %k =
 after:  region q    %q = reduce sum (k0: K) { mul(X[i0, k0], Wq[k0, i1]) }
         region k    %k = reduce sum (k0: K) { mul(X[i0, k0], Wk[k0, i1]) }
 
+Two whose columns take turns in one operand are one product (`problem.Pair`), and stay one where that takes no longer.
+
 What needs the results of several goes with the last of them, and reads those of the others from buffers. Where a part
 would be no plain contraction the region stays as it is.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from ...ir.body import Reduce, Ref, walk
 from ...ir.region import Region
-from ..problem import Contraction, kernels_of
+from ..problem import Contraction, kernel_of, kernels_of
 from .parts import Parts, Surroundings, refs_of
 
 
@@ -36,7 +38,10 @@ def split_siblings(region: Region, around: Surroundings) -> tuple[Region, ...]:
         *((origin.name if origin is not None else f, f) for f, origin in list(zip(folds, origins))[1:]),
     ]
     parts = Parts(region, home, written, around.names).regions(wanted)
-    return parts if all(isinstance(next(iter(kernels_of(p)), None), Contraction) for p in parts) else (region,)
+    if not all(isinstance(next(iter(kernels_of(p)), None), Contraction) for p in parts):
+        return (region,)
+    is_pair = isinstance(kernel_of(region, "contraction"), Contraction) and kernel_of(region, "contraction").is_alone
+    return (region,) if is_pair and around.time_of(region) <= sum(map(around.time_of, parts)) else parts
 
 
 def _are_siblings(region: Region, folds: int) -> bool:

@@ -36,6 +36,7 @@ def sum_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
     kernel = next(iter(kernels_of(region, sizes)), None)
     if (
         not isinstance(kernel, Contraction)
+        or kernel.pair is not None
         or extent_of(kernel.sum).evaluate(sizes) < LEAST_SUM
         or fills_card(extent_of(region.iters).evaluate(sizes))
     ):

@@ -287,6 +287,12 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
         if given % 8 or not 24 <= given <= 256:
             yield fault_of(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)
+    threads = resources.threads_of(plan)
+    if plan.regs and threads:  # consumers ask for more registers than threads begin with: for fewer a card stops them
+        begun = ARCHS[plan.arch].registers_per_sm // threads // 8 * 8
+        if plan.regs.consumer < begun:
+            wanted = f"{begun}, ..., 256"
+            yield fault_of(plan, "E1510", "regs", field="regs", given=plan.regs.consumer, wanted=wanted, algo=plan.algo)
 
 
 def _check_arch(case: Case) -> Iterator[Diag]:
@@ -352,7 +358,9 @@ def _check_epilogue(case: Case) -> Iterator[Diag]:
     if isinstance(kernel, Streaming):
         return
     wanted = (
-        [let.name for let in regions[0].lets if let.name != kernel.value] if isinstance(kernel, Contraction) else []
+        [let.name for let in regions[0].lets if let.name not in kernel.values]
+        if isinstance(kernel, Contraction)
+        else []
     )
     if list(plan.epilogue) != wanted:
         fault = fault_of(plan, "E1515", "epilogue", given=list(plan.epilogue), wanted=wanted)

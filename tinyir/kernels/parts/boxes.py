@@ -123,7 +123,7 @@ def vectors_of(region: Region, kernel: Contraction) -> tuple[Vector, ...]:
         for inner in operands_of(body):
             search(inner, is_guarded or isinstance(body, Select))
 
-    for body in [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]:
+    for body in [let.expr for let in region.lets if let.name not in kernel.values] + [y.expr for y in region.yields]:
         search(body)
     return tuple(found.values())
 
@@ -156,11 +156,11 @@ def unread(region: Region, kernel: Contraction, is_gathered: bool = False, may_w
             may_widen and _is_widened(factor, read)
         ):
             return Phrase("a factor that is more than a read")
-    bodies = [let.expr for let in region.lets if let.name != kernel.value] + [y.expr for y in region.yields]
+    bodies = [let.expr for let in region.lets if let.name not in kernel.values] + [y.expr for y in region.yields]
     for node in (n for body in bodies for n in walk(body)):
         if (
             isinstance(node, Ref)
-            and node.name == kernel.value
+            and node.name in kernel.values
             and node.index is not None
             or isinstance(node, (Gather, Random, Reduce, Scan, Scatter))
         ):

@@ -37,7 +37,7 @@ from ..problem import Contraction
 from . import leave_in_columns as in_columns
 from .arrays import shared
 from .beyond import beyond
-from .boxes import Vector, View, store_view, vectors_of
+from .boxes import Vector, View, vectors_of
 from .fresh import Fresh
 from .leaving import (
     STAGED,
@@ -50,6 +50,7 @@ from .leaving import (
     turned,
     vector_array,
 )
+from .pairs import corners_of, left_view, pair_side, results_of
 from .point import Values, below, divides, element_store, from_shared, guarded, split
 from .sum_arrays import SUMS
 from .tile_reads import TileReads
@@ -82,7 +83,8 @@ class Epilogue:
 @dataclass(frozen=True, slots=True)
 class Leaving:
     """An output that leaves through shared memory, by the copy engine or (`by` rows) by threads, or from registers
-    (HELD): its view, the tile there, and the token of its store."""
+    (HELD): its view, the tile there, and the token of its store; of one that takes the columns of a pair which `half`
+    it is."""
 
     item: Yield
     dtype: DType
@@ -91,14 +93,17 @@ class Leaving:
     tile: str
     token: str
     span: int  # bytes of a swizzled row of the tile
+    half: int | None = None
 
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
     """The epilogue of a plan, of which this number of rows and columns of a warpgroup's accumulator leave together
     (`leaving.piece_beside`). Raises Refused (E1611) for an output that cannot leave as the plan says."""
     down, chunk = sides
+    held, paired = math.prod(plan.tile[:2]), kernel
+    plan, kernel = results_of(plan, kernel)
     leaving = tuple(
-        _leaving(plan, region, kernel, fresh, y, sides)
+        _leaving(plan, region, paired, fresh, y, sides)
         for y in region.yields
         if plan.store_of(y.output).by in STAGED_STORES
     )
@@ -117,10 +122,10 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
             hangs = tuple(bool(bounds_of(fresh.expr("row"), plan, kernel, side)) for side in (0, 1))
             one = in_columns.Piece(piece.corner, origin, columns, vectors, hangs)
             return in_columns.piece(plan, region, kernel, fresh, one)
-        elements_: Statement = elements(plan, region, kernel, fresh, leaving, piece, staged, near=near)
+        elements_: Statement = elements(plan, region, paired, fresh, leaving, piece, staged, near=near)
         if down > WARPGROUP_ROWS:
             elements_ = nodes.For(fresh("i"), ZERO, Expr.of(down // WARPGROUP_ROWS), (elements_,), unroll=0)
-        stores = [stored(item, piece, plan, kernel, fresh) for item in leaving]
+        stores = [stored(item, piece, plan, paired, fresh) for item in leaving]
         along = tuple(s for s in stores if isinstance(s, nodes.StoreRows))
         if not leaving:
             return (elements_,)
@@ -156,35 +161,40 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     maps, tiles = _declared(plan, region, leaving, sides)
     if leave_in_columns(plan, region):
         tiles = (shared(fresh(SUMS), sums_array(plan, kernel.dtype, chunk)),)
-    maps, tiles = (*(each.map for each in near.all), *maps), (*(each.tile for each in near.all), *tiles)
+    fetched = (*near.all, *near.blocks)
+    maps, tiles = (*(each.map for each in fetched), *maps), (*(each.tile for each in fetched), *tiles)
     asked, early = (), tuple(brought(plan, kernel, fresh, s) for s in staged)
-    if staged and math.prod(plan.tile[:2]) <= MOST_HELD * plan.sharers * WARPGROUP:
+    if staged and held <= MOST_HELD * plan.sharers * WARPGROUP:
         parted = [asked_for(plan, kernel, fresh, s) for s in staged]
         asked, early = (
             tuple(itertools.chain.from_iterable(first for first, _ in parted)),
             tuple(last for _, last in parted),
         )
     tiles = (*tiles, *(s.tile for s in staged))
-    reader = near.piece() if near.all else ((), ())
-    return Epilogue(kernel.dtype, maps, tiles, cursor, asked, early, body, last, near.barriers, reader)
+    reader = near.piece() if fetched else ((), ())
+    return Epilogue(kernel.dtype, maps, tiles, cursor, asked, early, near.around(body), last, near.barriers, reader)
 
 
 def _leaving(
     plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, item: Yield, sides: tuple[int, int]
 ) -> Leaving:
-    view, by = store_view(region, kernel, item, "left" if plan.swap_ab else "right"), plan.store_of(item.output).by
+    (view, half), by = (
+        left_view(region, kernel, item, "left" if plan.swap_ab else "right"),
+        plan.store_of(item.output).by,
+    )
     if isinstance(view, str):
         raise beyond(plan, "store", view)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
     span = min(turned(plan, sides)[1] * dtype.bytes, SWIZZLE_BYTES)
     if not rows_fit(plan, dtype, by, sides, plan.tile[1]):
         raise beyond(plan, "store", Phrase("rows of {dtype} through shared memory by {by}", dtype=dtype, by=by))
-    return Leaving(item, dtype, view, by, tile_of(item, fresh), f"store.{item.output}", span)
+    word = ".high" if half else ""
+    return Leaving(item, dtype, view, by, tile_of(item, fresh, word), f"store.{item.output}{word}", span, half)
 
 
-def tile_of(item: Yield, fresh: Fresh) -> str:
+def tile_of(item: Yield, fresh: Fresh, word: str = "") -> str:
     """The name of what holds an output's values on their way out."""
-    return fresh(re.sub(r"\W", "_", item.output) + ".out")
+    return fresh(re.sub(r"\W", "_", item.output) + f"{word}.out")
 
 
 def _tile_shape(plan: Plan, sides: tuple[int, int]) -> tuple[Expr, Expr]:
@@ -351,7 +361,13 @@ def _piece_of(plan: Plan, region: Region, fresh: Fresh, across: Expr, sides: tup
 def stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh: Fresh) -> Statement:
     """The piece from shared memory to the output."""
     batch = split(fresh.expr("batch"), kernel.batch)
-    at = tuple(batch[d.axes[0].name] if d.role == "batch" else piece.origin[d.role] for d in item.view.dims)
+    origin = dict(piece.origin)
+    if item.half is not None:  # in the operand's columns, of which a tile has twice as many
+        side = pair_side(kernel)
+        own = piece.origin["left"] - piece.corner[0], piece.origin["right"] - piece.corner[1]
+        first = corners_of(plan, kernel, piece.corner)[item.half][side]
+        origin[("left", "right")[side]] = 2 * own[side] + first
+    at = tuple(batch[d.axes[0].name] if d.role == "batch" else origin[d.role] for d in item.view.dims)
     tile = Place(item.tile, slot=piece.slot)
     if item.by == "tma":
         return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), tile)
@@ -372,34 +388,35 @@ def elements(
     beside: tuple[str, ...] = (),
     near: TileReads | None = None,
 ) -> Statement:
-    """The values and the writes of one piece, at each element that a thread holds; what `ended` makes of that is the
-    sum, of the arrays `beside` it too."""
+    """The values and the writes of one piece, at each result that a thread holds; what `ended` makes of that is the
+    sum, of the arrays `beside` it too. Plan and piece are those of results, the contraction has the sums."""
+    sums, corners, kernel = kernel, corners_of(plan, kernel, piece.corner), kernel.results
     r, n, row, col = (fresh.expr(word) for word in ("r", "n", *turned(plan, ("row", "col"))))
     point = {**split(row, kernel.left), **split(col, kernel.right)}
     if kernel.batch:
         point |= split(fresh.expr("batch"), kernel.batch)
-    acc = Read(fresh("acc"), (r + piece.corner[0], n + piece.corner[1]), kernel.dtype)
+    acc, *others = (Read(fresh("acc"), (r + down, n + across), kernel.dtype) for down, across in corners)
     inside = {e: bounds_of(e, plan, kernel, side) for side, e in enumerate((row, col))}
-    values = Values(region, point, {kernel.value: ended(acc)})
+    values = Values(region, point, dict(zip(sums.values, (ended(acc), *others))))
     held: dict[Body, Body] = {}
     for s in staged:
         index = (r + piece.corner[0], n + piece.corner[1])[s.vector.side]
         held[substitute(s.vector.body, point)] = Read(s.tile.name, (index,), s.vector.body.dtype, _warpgroup(plan))
-    tiles = near.all if near is not None else ()
-    held |= near.places(point, r, n) if near is not None else ()
+    tiles = (*near.all, *near.blocks) if near is not None else ()
+    held |= near.places(point, r, n, piece.corner) if near is not None else ()
     known = frozenset({acc.tensor, *beside, *(s.tile.name for s in staged), *(each.tile.name for each in tiles)})
 
     def shielded(body: Body) -> Body:
         return _shielded(from_shared(body, held), known, inside)
 
     statements = values.name_values(shielded)
-    staged_at = {item.item.output: item for item in leaving}
+    staged_at = {item.item: item for item in leaving}
     for item in region.yields:
         body = shielded(values.at(item.expr))
-        if item.output in staged_at and staged_at[item.output].by == HELD:
-            statements.append(nodes.Assign(Place(staged_at[item.output].tile, (r, n)), _unrounded(body, kernel.dtype)))
-        elif item.output in staged_at:
-            to = Place(staged_at[item.output].tile, turned(plan, (r + piece.below, n)), piece.slot)
+        if item in staged_at and staged_at[item].by == HELD:
+            statements.append(nodes.Assign(Place(staged_at[item].tile, (r, n)), _unrounded(body, kernel.dtype)))
+        elif item in staged_at:
+            to = Place(staged_at[item].tile, turned(plan, (r + piece.below, n)), piece.slot)
             statements.append(nodes.Store(to, body, by="stmatrix" if body.dtype.bytes == 2 else ""))
         else:
             statements.append(
@@ -411,8 +428,8 @@ def elements(
         for e, start, e0 in ((row, piece.origin["left"] + piece.below, r), (col, piece.origin["right"], n))
         if str(e) in used
     ]
-    part = (piece.corner, (WARPGROUP_ROWS, piece.sides[1]))
-    if plan.tile[:2] == (WARPGROUP_ROWS * plan.sharers, piece.sides[1]):
+    part = (corners[0], (WARPGROUP_ROWS, piece.sides[1]))
+    if not others and plan.tile[:2] == (WARPGROUP_ROWS * plan.sharers, piece.sides[1]):
         part = ((), ())
     return nodes.Each((str(r), str(n)), fresh("acc"), (*lets, *statements), *part)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...ir.body import Axis
 from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
@@ -72,8 +74,14 @@ def _fits(inner: tuple[Axis, ...], starts: list[Expr], width: int) -> bool:
 
 
 def staged_outputs(plan: Plan, region: Region) -> list[Tensor]:
-    """The outputs that leave through shared memory."""
-    return [t for t in region.outputs if plan.store_of(t.name).by in STAGED_STORES]
+    """The outputs that leave through shared memory, one as often as it is written."""
+    return [
+        t
+        for t in region.outputs
+        if plan.store_of(t.name).by in STAGED_STORES
+        for y in region.yields
+        if y.output == t.name
+    ]
 
 
 def leave_by_rows(plan: Plan, region: Region) -> bool:
@@ -108,12 +116,13 @@ def output_array(plan: Plan, region: Region, output: Tensor, sides: tuple[Number
     return Array("out", dtype, shape, slots, least(shape[1] * dtype.bytes, SWIZZLE_BYTES))
 
 
-def piece_beside(plan: Plan, region: Region, taken: Number) -> tuple[Number, Number]:
+def piece_beside(plan: Plan, region: Region, taken: Number, width: int = 0) -> tuple[Number, Number]:
     """Rows and columns of a warpgroup's accumulator that leave together where this number of bytes of shared memory is
     taken: 64 rows, and as many columns as make one swizzled row of the widest output that leaves through shared memory,
     or in a transposed product, whose columns are the output's rows, 64 at most. The copy engine takes boxes of one
-    size. Where threads write all rows (`leave_by_rows`) what is left of the columns leaves behind the others, and the
-    output's rows are as long as shared memory has room for, since their ends are dear."""
+    size, and of a pair's results those of one block, which has `width`. Where threads write all rows (`leave_by_rows`)
+    what is left of the columns leaves behind the others, and the output's rows are as long as shared memory has room
+    for, since their ends are dear."""
     rows, columns = (*plan.tile, 1, 1)[:2][:: -1 if plan.swap_ab else 1]
     sizes, count = (
         [t.type.dtype.bytes for t in staged_outputs(plan, region)] or [2],
@@ -123,7 +132,7 @@ def piece_beside(plan: Plan, region: Region, taken: Number) -> tuple[Number, Num
         turned: Number = PIECE
         for several in range(2 * PIECE, WARPGROUP_ROWS + 1, PIECE):
             turned = pick(columns % several == 0, several, turned)
-        return WARPGROUP_ROWS, turned if plan.swap_ab else gcd(SWIZZLE_BYTES // max(sizes), columns)
+        return WARPGROUP_ROWS, turned if plan.swap_ab else gcd(math.gcd(SWIZZLE_BYTES // max(sizes), width), columns)
     if plan.swap_ab:
         blocks = most(1, rows // plan.sharers // WARPGROUP_ROWS)  # of a tile that no template takes there may be none
         return WARPGROUP_ROWS * blocks, least(most(1, WARPGROUP_ROWS // blocks), columns)

@@ -41,6 +41,7 @@ FAMILY = Family(
     emit=here("emit", "warp_specialized_kernel"),
     cases=cases_of(__name__, "warp_specialized"),
     before=functions_of("tinyir.kernels.parts")("copies", "copies_before"),
+    takes_pairs=True,
 )
 
 __all__ = ["FAMILY"]

@@ -30,8 +30,9 @@ from ...target.tf32 import PRODUCTS
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
+from ..parts.pairs import results_of
 from ..parts.tile_clocks import roofline, worked_clocks
-from ..parts.tile_reads import reads_of, tile_reads
+from ..parts.tile_reads import block_reads, blocks_of, reads_of, tile_reads
 from ..parts.windows import operand_views
 from ..problem import Contraction
 from .declare import across_of, fetched_along, piece_of
@@ -238,8 +239,9 @@ def _epilogue(plan: Plan, region: Region, kernel: Contraction, rows: Number, t: 
         return clocks + t["sum_clocks"] + t["sum_element_clocks"] * least(bm, rows) * bn * (plan.parts - 1) / plan.parts
     if plan.has_one_tile:
         return clocks + t["shared_clocks"]
-    rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)
     down, across = piece_of(plan, region, kernel)
+    bm, bn, _ = results_of(plan, kernel)[0].tile
+    rows, columns = (bn, bm) if plan.swap_ab else (bm, bn)
     # the ends of rows, which all of an SM's warps store
     clocks += t["row_clocks"] * bm * bn / (down if plan.swap_ab else across) if _leaves_by_rows(plan) else 0
     return clocks + t["piece_clocks"] * (rows // count // down) * -(-columns // across)
@@ -253,7 +255,9 @@ def _leaves_by_rows(plan: Plan) -> bool:
 
 def _read_directly(plan: Plan, region: Region, kernel: Contraction) -> int:
     """Tensors that each thread reads for itself at the places of its accumulator."""
-    return len(tile_reads(region, kernel)) - len(reads_of(plan, region, kernel))
+    kernel = kernel.results
+    of_blocks = len(block_reads(region, kernel)) - len(blocks_of(plan, region, kernel))
+    return len(tile_reads(region, kernel)) - len(reads_of(plan, region, kernel)) + of_blocks
 
 
 def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: Mapping[str, int]) -> bool:

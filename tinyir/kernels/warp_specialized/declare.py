@@ -22,8 +22,9 @@ from ..parts.leaving import (
     sums_array,
     vector_array,
 )
+from ..parts.pairs import results_of
 from ..parts.sum_arrays import sum_arrays
-from ..parts.tile_reads import read_array, read_barriers, reads_of
+from ..parts.tile_reads import block_array, blocks_of, read_array, read_barriers, reads_of
 from ..problem import Contraction
 from ..resources import allotted, threads_of
 
@@ -122,7 +123,8 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> Needs:
     plan, kernel = as_multiplied(plan, kernel)
     arrays = [operand_array(plan, kernel, 0), operand_array(plan, kernel, 1)]
     arrays += [low_array(plan, kernel)] if plan.is_split else []
-    arrays += (vector_array(plan, vector) for vector in vectors_of(region, kernel))
+    of_results, results = results_of(plan, kernel)
+    arrays += (vector_array(of_results, vector) for vector in vectors_of(region, results))
     turns = plan.consumers.count if plan.takes_turns else 0
     return Needs(tuple(arrays), (3 if plan.is_split else 2) * plan.stages + ends_apart(plan) + turns)
 
@@ -130,14 +132,17 @@ def _ring(plan: Plan, region: Region, kernel: Contraction) -> Needs:
 def _ending(plan: Plan, region: Region, kernel: Contraction, taken: Number) -> tuple[tuple[Array, ...], int]:
     """What the outputs leave through beside a ring that takes this number of bytes, and the barriers of that."""
     rows, columns, _ = plan.tile
+    pair = kernel.pair
     if ends_held(plan):
         return (sent_array(plan, kernel),), 1
     if plan.has_one_tile:
         return sum_arrays(kernel.dtype, rows, columns, plan.parts), int(uniform(plan.parts > 1))
-    sides = piece_beside(plan, region, taken)
+    plan, kernel = results_of(plan, kernel)
+    sides = piece_beside(plan, region, taken, pair.width if pair else 0)
     if leave_in_columns(plan, region):
         return (sums_array(plan, kernel.dtype, sides[1]),), 0
     read = tuple(read_array(plan, one, sides) for one, _ in reads_of(plan, region, kernel))
+    read += tuple(block_array(plan.tile[0], kernel, one.read) for one in blocks_of(plan, region, kernel))
     left = tuple(output_array(plan, region, t, sides) for t in staged_outputs(plan, region))
     return (*read, *left), read_barriers(plan, region, kernel)
 
@@ -164,8 +169,9 @@ def across_of(plan: Plan) -> tuple[Number, Number]:
 
 
 def piece_of(plan: Plan, region: Region, kernel: Contraction) -> tuple[Number, Number]:
-    """Rows and columns of a warpgroup's accumulator that leave together (`piece_beside`)."""
-    return piece_beside(plan, region, _ring(plan, region, kernel).smem if leave_by_rows(plan, region) else 0)
+    """Rows and columns of a warpgroup's results that leave together (`piece_beside`)."""
+    taken = _ring(plan, region, kernel).smem if leave_by_rows(plan, region) else 0
+    return piece_beside(results_of(plan, kernel)[0], region, taken, kernel.pair.width if kernel.pair else 0)
 
 
 def span_of(plan: Plan, tensor: str) -> int:

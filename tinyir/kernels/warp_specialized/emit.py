@@ -48,6 +48,7 @@ from ..parts.boxes import WGMMA_FACTORS, View, copied
 from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from ..parts.fresh import Fresh
 from ..parts.leaving import PIECE, turned
+from ..parts.pairs import doubled, results_of
 from ..parts.picks import sibling_let
 from ..parts.tile_reads import READER_ALONE
 from ..parts.tiles import countable, counts, fewer, tile_at
@@ -168,7 +169,7 @@ def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
     body += [
         _producer(plan, kernel, walk, operands, epilogue, fresh),
         *_splitter(plan, walk, fresh),
-        _consumer(plan, walk, operands, epilogue, again, fresh),
+        _consumer(plan, kernel, walk, operands, epilogue, again, fresh),
     ]
     if plan.has_one_tile and not ends_held(plan):
         body += shared_sum.finished(plan, region, kernel, fresh, threads, staged_vectors(plan, region, kernel, fresh))
@@ -310,8 +311,8 @@ def _walk(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> Walk:
     """The order of the tiles. One that is all its CTA does is found without a division, which the first load would wait
     for."""
     rows, columns, batch = _tiles(plan, kernel)
-    corners = []
-    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), plan.tile, across_of(plan)):
+    corners, of_results = [], results_of(plan, kernel)[0].tile
+    for word, tile, size, across in zip(("m0", "n0"), ("tm", "tn"), of_results, across_of(plan)):
         corners.append(
             nodes.Let(
                 fresh(word), across * size * fresh.expr(tile) + (size * Expr.of("cluster.rank") if across > 1 else 0)
@@ -427,6 +428,7 @@ def _splitter(plan: Plan, walk: Walk, fresh: Fresh) -> tuple[Statement, ...]:
 
 def _consumer(
     plan: Plan,
+    kernel: Contraction,
     walk: Walk,
     operands: tuple[Operand, Operand],
     epilogue: Epilogue,
@@ -435,13 +437,14 @@ def _consumer(
 ) -> Statement:
     """The warpgroups that sum; `again` comes between a sum and its epilogue."""
     left, right = operands
-    rows, part = plan.tile[0] // plan.sharers, fresh.expr("part") if plan.sharers > 1 else ZERO
+    rows, each = plan.tile[0] // plan.sharers, doubled(kernel, 0)
+    part = each * fresh.expr("part") if plan.sharers > 1 else ZERO
     dtypes = (o.view.tensor.type.dtype for o in operands)
     factors = Factors(rows, *dtypes, left.is_along_sum, right.is_along_sum, part, _readers(plan, operands))
     found = sum_of(plan, factors, epilogue.dtype, epilogue.early, fresh)
     body: list[Statement] = [nodes.Cursor(fresh("s"), plan.stages)]
     if plan.sharers > 1:
-        body.append(nodes.Let(fresh("part"), rows * Expr.of("warpgroup.index")))
+        body.append(nodes.Let(fresh("part"), rows // each * Expr.of("warpgroup.index")))
     done = (nodes.Barrier("warpgroup"), nodes.Arrive(Place(fresh("done")))) if ends_apart(plan) else ()
     summed = found.statements
     if plan.takes_turns:

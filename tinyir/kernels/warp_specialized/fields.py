@@ -11,10 +11,11 @@ from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
 from ..accepts import ANYTHING, Accepts, Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
-from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum, store_view
+from ..parts.boxes import WGMMA_FACTORS, View, is_along_sum
 from ..parts.contraction_fields import cached, copies, grouped, tensors_of
 from ..parts.leaving import BY_COLUMNS, PIECE, STAGED_STORES, columns_beside, rows_fit
-from ..parts.tile_reads import may_read_tiles, reads_of, tile_reads
+from ..parts.pairs import fits_pair, left_view, results_of
+from ..parts.tile_reads import block_reads, blocks_of, may_read_tiles, reads_of, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from .declare import COLUMNS, LAID_ALONG, across_of, piece_of
@@ -81,7 +82,8 @@ def _tile(case: Case) -> Accepts:
 
     def takes(tile: tuple[int, ...]) -> bool:
         rows, columns = tile[1::-1] if plan.swap_ab else tile[:2]
-        return rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] in depths
+        is_whole = fits_pair(kernel, plan.swap_ab, rows // count, columns)
+        return is_whole and rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] in depths
 
     depth = f"{width}" if _is_windowed(case) else f"{width}*n"
     return where(f"[{', '.join(sides[::-1] if plan.swap_ab else sides)}, {depth}]", takes)
@@ -123,7 +125,10 @@ def _loads(case: Case) -> Accepts:
         for load in (load_of(case.problem.region, kernel, tensor, 0),)
     }
 
-    read = [r.tensor for r, _ in tile_reads(case.problem.region, kernel)] if may_read_tiles(plan) else []
+    is_read = may_read_tiles(results_of(plan, kernel)[0])
+    found = [read for read, _ in tile_reads(case.problem.region, kernel.results)]
+    found += [one.read for one in block_reads(case.problem.region, kernel.results) if one.fits(plan.tile[0])]
+    read = list(dict.fromkeys(r.tensor for r in found)) if is_read else []
 
     def takes(given: tuple[Load, ...]) -> bool:
         factors = [item for item in given if item.tensor in ways_]
@@ -169,11 +174,16 @@ def _cluster(case: Case) -> Accepts:
 
 def _persistent(case: Case) -> Accepts:
     count = math.prod(across_of(case.plan))
-    return only(0) if case.plan.has_one_tile else where(f"{count}*n", lambda ctas: ctas % count == 0)
+    least = int(case.kernel.pair is not None)  # whose sums end where the CTAs stay
+    if case.plan.has_one_tile and not least:
+        return only(0)
+    return where(f"{count}*n", lambda ctas: ctas % count == 0 and ctas >= least)
 
 
 def _split_k(case: Case) -> Accepts:
     plan = case.plan
+    if case.kernel.pair is not None:
+        return only(None)
     rows, most = plan.tile[0], ARCHS[plan.arch].ctas_per_cluster
 
     def takes(given: SplitK | None) -> bool:
@@ -187,10 +197,12 @@ def _stores(case: Case) -> Accepts:
     whole swizzled rows."""
     plan, region, kernel = case.plan, case.problem.region, case.kernel
     dtypes = {t.name: t.type.dtype for t in region.outputs}
-    views = {y.output: store_view(region, kernel, y) for y in region.yields}
+    views = {y: left_view(region, kernel, y)[0] for y in region.yields}
 
     def takes(given: tuple[Store, ...]) -> bool:
         names = [item.tensor for item in given]
+        if kernel.pair is not None and (set(names) != set(dtypes) or any(item.by != "tma" for item in given)):
+            return False
         if any(item.by == BY_COLUMNS for item in given):
             is_of_all = set(names) == set(dtypes) and all(item.by == BY_COLUMNS for item in given)
             return is_of_all and columns_beside(region, kernel.right) is not None
@@ -200,12 +212,12 @@ def _stores(case: Case) -> Accepts:
         if item.by not in STAGED_STORES:
             return True
         sides = piece_of(replace(plan, store=given), region, kernel)
-        columns = plan.tile[0 if plan.swap_ab else 1]
-        is_view = isinstance(views[item.tensor], View)
+        columns = results_of(plan, kernel)[0].tile[0 if plan.swap_ab else 1]
+        is_view = all(isinstance(view, View) for y, view in views.items() if y.output == item.tensor)
         return is_view and rows_fit(plan, dtypes[item.tensor], item.by, sides, columns)
 
     ways = {n: [by for by in STAGED_STORES if takes((Store(n, by),))] for n in dtypes}
-    if columns_beside(region, kernel.right) is not None:
+    if kernel.pair is None and columns_beside(region, kernel.right) is not None:
         ways = {name: [*found, f"{BY_COLUMNS} (all)"] for name, found in ways.items()}
     return where(", ".join(f"{name} {'|'.join(('global', *found))}" for name, found in ways.items()), takes)
 
@@ -213,7 +225,9 @@ def _stores(case: Case) -> Accepts:
 def _async(case: Case) -> Accepts:
     """How far the ring runs ahead, and whether it does beside the epilogue, where CTAs walk over tiles."""
     plan = case.plan
-    reads_ahead = bool(reads_of(plan, case.problem.region, case.kernel))  # beside the epilogue of the tile before
+    kernel = case.kernel.results
+    read = (*reads_of(plan, case.problem.region, kernel), *blocks_of(plan, case.problem.region, kernel))
+    reads_ahead = bool(read)  # beside the epilogue of the tile before
     ways = ("",) if not plan.persistent else ("epilogue",) if plan.takes_turns or reads_ahead else ("", "epilogue")
     ahead = range(_least_stages(plan), plan.stages + 1)
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))

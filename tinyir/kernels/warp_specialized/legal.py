@@ -9,8 +9,9 @@ from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ..family import Problem
-from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs, store_view
-from ..parts.tile_reads import reads_of
+from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs
+from ..parts.pairs import left_view, results_of
+from ..parts.tile_reads import blocks_of, reads_of
 from ..parts.windows import operand_views
 from .fetched import product_fault
 
@@ -25,9 +26,15 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
         for r, view in zip((kernel.lhs, kernel.rhs), operand_views(region, kernel))
         if plan.load_of(r.tensor).by in ("tma", "windows")
     ]
-    moved += [("load", read.tensor, view) for read, view in reads_of(plan, region, kernel)]
+    of_results, results = results_of(plan, kernel)
+    moved += [("load", read.tensor, view) for read, view in reads_of(of_results, region, results)]
+    for one in blocks_of(of_results, region, results):
+        fault = Phrase("{name} begins again in a tile", name=one.read.tensor)
+        moved.append(("load", one.read.tensor, one.view if one.fits(plan.tile[0]) else fault))
     moved += [
-        ("store", y.output, store_view(region, kernel, y)) for y in region.yields if plan.store_of(y.output).by == "tma"
+        ("store", y.output, left_view(region, kernel, y)[0])
+        for y in region.yields
+        if plan.store_of(y.output).by == "tma"
     ]
     views = []
     for word, name, view in moved:

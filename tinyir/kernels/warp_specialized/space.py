@@ -32,11 +32,11 @@ from ..parts.boxes import (
     multiple_of,
     operand_needs,
     padded,
-    store_view,
     turned,
 )
 from ..parts.leaving import LEAST_SWIZZLE, STAGED_STORES, column_stores
-from ..parts.tile_reads import tile_reads
+from ..parts.pairs import fits_pair, left_view
+from ..parts.tile_reads import block_reads, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from ..resources import MAX_STAGES
@@ -91,7 +91,7 @@ def propose_warp_specialized(problem: Problem, card: Device) -> tuple[Sheet, ...
     for way in _ways(kernel, model, region, views):
         if holds_everywhere(way.needs(kernel, model, LEAST_SUM[math]), model):
             of_way = _Proposed(kernel, region, model, card, way)
-            for sheets in (of_way.staying(), of_way.shared() if math != "tf32x3" else ()):
+            for sheets in (of_way.staying(), of_way.shared() if math != "tf32x3" and kernel.pair is None else ()):
                 several = [replace(sheet, places=[place + at for at in sheet.places]) for sheet in sheets]
                 place = max((at + 1 for sheet in several for at in sheet.places), default=place)
                 found += several
@@ -141,20 +141,24 @@ def _ways(kernel: Contraction, model: Model, region: Region, views: list[View]) 
     ):
         stores, stored = [], []
         for item in region.yields:
-            view = store_view(region, kernel, item)
+            view, _ = left_view(region, kernel, item)
             if not isinstance(view, View):
                 continue
             by_engine = _is_movable(view, model, is_free)
             stores.append(Store(item.output, "tma" if by_engine else "rows"))
             stored += [view] if by_engine else []
-        read = [view for _, view in tile_reads(region, kernel) if _is_movable(view, model, is_free)] if stored else []
+        if kernel.pair is not None and len(stored) < len(region.yields):
+            continue
+        reads = [view for _, view in tile_reads(region, kernel.results)]
+        reads += [one.view for one in block_reads(region, kernel.results)]
+        read = [view for view in reads if stored and _is_movable(view, model, is_free)]
         yield Way(
             names,
             across,
-            tuple(stores) or column_stores(region, kernel.right),
+            tuple(dict.fromkeys(stores)) or column_stores(region, kernel.right),
             (*stored, *read),
             tuple(padded(v, region) if v.tensor.name in names else v for v in views),
-            tuple(view.tensor.name for view in read),
+            tuple(dict.fromkeys(view.tensor.name for view in read)),
         )
 
 
@@ -207,19 +211,27 @@ class _Proposed:
                 sheet = self._staying(tiles, stores, is_swapped, reads, place)
                 place += sheet.count
                 yield sheet
-        if is_staged and self.kernel.lhs.dtype.bytes == 2 and self.way.takes(False) and not self.way.read:
-            yield self._staying([(*IN_TURNS, False)], self.way.stores, False, False, place, "pingpong")
+        is_whole = self._holds((*IN_TURNS, False), self.way.stores)
+        if is_whole and is_staged and self.kernel.lhs.dtype.bytes == 2 and self.way.takes(False) and not self.way.read:
+            yield self._staying([(*IN_TURNS, False)], self.way.stores, False, (), place, "pingpong")
 
-    def _reads(self, tile: tuple) -> bool:
-        """Whether there are tensors that the copy engine brings to the epilogue of a tile."""
+    def _reads(self, tile: tuple) -> tuple[str, ...]:
+        """The tensors that the copy engine brings to the epilogue of a tile."""
         rows, columns, consumers, _, is_swapped = tile
-        return bool(self.way.read) and (columns if is_swapped else rows) == WARPGROUP_ROWS * consumers
+        columns = columns // 2 if self.kernel.pair else columns
+        if (columns if is_swapped else rows) != WARPGROUP_ROWS * consumers:
+            return ()
+        found = block_reads(self.region, self.kernel.results)
+        apart = {one.read.tensor for one in found if not one.fits(rows)}
+        return tuple(name for name in self.way.read if name not in apart)
 
     def _holds(self, tile: tuple, stores: tuple[Store, ...]) -> bool:
         """Whether registers hold what a warpgroup needs of a tile beside its sums."""
         rows, columns, consumers, _, is_swapped = tile
         down, across = (columns, rows) if is_swapped else (rows, columns)
         is_tall = down > WARPGROUP_ROWS * consumers
+        if not fits_pair(self.kernel, is_swapped, down // consumers, across):
+            return False
         if self.math == "tf32x3" and (consumers not in SPLIT_REGS or is_tall or across > SPLIT_COLUMNS):
             return False
         return not (is_tall and across > ROWS_COLUMNS and any(s.by == "rows" for s in stores))
@@ -229,18 +241,19 @@ class _Proposed:
         tiles: list[tuple],
         stores: tuple[Store, ...],
         is_swapped: bool,
-        reads: bool,
+        reads: tuple[str, ...],
         place: int,
         mode: str = "cooperative",
     ) -> Sheet:
-        """The sheet of some tiles, all of them swapped or none, and all with tensors that are read by tiles or none."""
+        """The sheet of some tiles, all of them swapped or none, and all with the same tensors that are read by
+        tiles."""
         kernel, region, card = self.kernel, self.region, self.card
         rows, columns, consumers = columns_of(tile[:3] for tile in tiles)
         base = self._base(rows, columns, consumers, is_swapped)
         if mode != base.consumers.mode:  # each warpgroup has a tile
             binds = tuple(bind for bind in base.bind if bind.place != "warpgroup")
             base = replace(base, consumers=replace(base.consumers, mode=mode), bind=binds)
-        read = self.way.read if reads and any(store.by == "tma" for store in stores) else ()
+        read = reads if any(store.by == "tma" for store in stores) else ()
         base = replace(
             base,
             load=(*base.load, *(Load(tensor, "tma") for tensor in read)),
@@ -348,7 +361,7 @@ class _Proposed:
             swap_ab=is_swapped,
             cache=tuple(Cache(tensor, "smem", outermost) for tensor in cached),
             load=tuple(load_of(region, kernel, tensor, DEPTH_BYTES) for tensor in cached),
-            epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
+            epilogue=tuple(let.name for let in region.lets if let.name not in kernel.values),
             layout=layout_of(self.way.padded, self.way.turned, self.model),
             barrier="mbarrier",
         )

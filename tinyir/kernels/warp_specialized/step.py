@@ -8,6 +8,7 @@ from ...ir.plan import Plan
 from ...kit.records import dataclass
 from ..parts.boxes import View
 from ..parts.fresh import Fresh
+from ..parts.pairs import doubled
 from ..parts.point import split
 from ..parts.windows import tap_offset
 from ..problem import Contraction
@@ -48,8 +49,9 @@ def corner(view: View, plan: Plan, kernel: Contraction, fresh: Fresh, at: Step) 
             found.append(tap_offset(view, axis, at.tap, at.taps) if view.windows else at.tap)
             axis += 1
         else:
-            ahead = view.ahead.substitute(batch)
-            found.append(ahead + at.element if dim.role == "sum" else fresh.expr("m0" if dim.role == "left" else "n0"))
+            side = ("left", "right", "sum").index(dim.role)
+            first = (fresh.expr("m0"), fresh.expr("n0"), view.ahead.substitute(batch) + at.element)[side]
+            found.append(doubled(kernel, side) * first)
     return tuple(found)
 
 

@@ -15,7 +15,10 @@ from ...ir.prove_region import check_proofs
 from ...ir.traits import extent_of, sizes_of
 from ...kernels.alternatives import bound_columns, widen_masks
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
+from ...kernels.alternatives.halve_maps import halve_maps
+from ...kernels.alternatives.join_products import joined
 from ...kernels.alternatives.materialize_prologues import Materialized, least_times, materialize_prologues
+from ...kernels.alternatives.pair_products import gated
 from ...kernels.alternatives.part_region import part_region
 from ...kernels.alternatives.parts import Names, Surroundings, with_parts
 from ...kernels.alternatives.read_pages import copies_of_pages, with_pages
@@ -23,7 +26,9 @@ from ...kernels.alternatives.scan_in_steps import scan_in_steps
 from ...kernels.alternatives.split_columns import ways
 from ...kernels.alternatives.split_siblings import split_siblings
 from ...kernels.alternatives.sum_in_steps import sum_in_steps
+from ...kernels.alternatives.together import Together
 from ...kernels.alternatives.turn_buffers import Turned, turn_buffers
+from ...kernels.alternatives.turn_columns import turned_columns
 from ...kernels.alternatives.turn_constants import turn_constants
 from ...kernels.alternatives.work_once import work_once
 from ...kernels.attention import streaming_of
@@ -43,12 +48,14 @@ IN_STEPS: dict[str, Rewrite] = {"R3471": fold_in_steps, "R3472": scan_in_steps} 
 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
-    module, _ = pages_read(rewritten(module, planner, REWRITES), planner)
+    module, _ = products_together(rewritten(module, planner, REWRITES), planner)
+    module, _ = pages_read(module, planner)
     module, _ = columns_bounded(module, planner)
     module, _ = masks_widened(module, planner)
     module, _ = columns_split(module, planner)
     module, _ = in_orders(module, planner, is_told=False)
     module = rewritten(module, planner, IN_STEPS)
+    module = with_parts(module, parts_by(halve_maps, module, planner))
     module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
     return with_parts(module, sums_by(module, planner)), apart
@@ -131,6 +138,36 @@ def rewritten(module: region.Module, planner: Planner, rewrites: Mapping[str, Re
     for rewrite in rewrites.values():
         module = with_parts(module, parts_by(rewrite, module, planner))
     return module
+
+
+def products_together(
+    module: region.Module, planner: Planner
+) -> tuple[region.Module, tuple[tuple[region.Module, Together], ...]]:
+    """The module with products of the same rows as one, and with what turns their columns in their kernels, wherever
+    that takes less; and what was done, each time with the module before it."""
+    found: list[tuple[region.Module, Together]] = []
+    if not planner.card.arch.has_tma:  # no family of others sums two products at once
+        return module, ()
+    for ways_of in (gated, joined, turned_columns):
+        for way in ways_of(module):
+            made = way(module, Names.of(module))
+            if made is None or any(check_proofs(made.module, one) for one in made.changed):
+                continue
+            names = {*made.parts, *(one.name for one in made.changed)}
+            if _us_of(made.module, names, planner) < _us_of(module, names, planner):
+                found.append((module, made))
+                module = made.module
+    return module, tuple(found)
+
+
+def _us_of(module: region.Module, names: Container[str], planner: Planner) -> float:
+    """Microseconds of the launches that have regions of these names. Only regions that may share a launch with one of
+    them are looked at."""
+    regions = module.program.regions
+    places = [at for at, one in enumerate(regions) if one.name in names]
+    near = tuple(one for at, one in enumerate(regions) if any(abs(at - place) < MOST_SIBLINGS for place in places))
+    part = replace(module, program=replace(module.program, regions=near))
+    return sum(planner.us(part, *group) for group in launches(part, planner) if any(r.name in names for r in group))
 
 
 def columns_split(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
@@ -332,6 +369,7 @@ __all__ = [
     "launches",
     "masks_widened",
     "pages_read",
+    "products_together",
     "parts_by",
     "rewritten",
     "sums_by",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir import region
 from ...ir.traits import sizes_of
 from ...kernels import families_for, family_of
+from ...kernels.alternatives.halve_maps import halve_maps
 from ...kernels.alternatives.materialize_prologues import materialize_prologues
 from ...kernels.alternatives.parts import with_parts
 from ...kernels.alternatives.split_siblings import split_siblings
@@ -29,6 +30,7 @@ from .kernels_for import (
     masks_widened,
     pages_read,
     parts_by,
+    products_together,
     sums_by,
     why_apart,
 )
@@ -48,8 +50,9 @@ def verdicts(
     R3469 for siblings that are one launch; R3474 for bytes that no tensor core of the card multiplies; R3475 for plain
     kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
     another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
-    that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end,
-    R3485 for two whose masks are numbers of 16 bits."""
+    that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end; R3484
+    for products that take in others, or what turns their columns; R3485 for two whose masks are numbers of 16 bits;
+    R3486 for maps that do both halves of a row at once."""
     module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
     whole, apart = kernels_for(module, planner)
@@ -70,6 +73,10 @@ def verdicts(
             )
         ]
         module = with_parts(module, several)
+    module, together = products_together(module, planner)
+    for before, one in together:
+        facts = {"region": one.name, "parts": Listing([n for n in one.parts if n != one.name], " and ")}
+        said.append(Diag("R3484", one.name, facts, before.program.region(one.name).span))
     module, read = pages_read(module, planner)
     for name, copies in read.items():
         facts = {"region": name, "copies": ", ".join(copies)}
@@ -98,6 +105,13 @@ def verdicts(
         several = parts_by(rewrite, module, planner)
         said += _several(code, rewrite, several)
         module = with_parts(module, several)
+    halved = parts_by(halve_maps, module, planner)
+    said += [
+        Diag("R3486", name, {"region": name}, one.span)
+        for name, (one,) in halved.items()
+        if one is not module.program.region(name)
+    ]
+    module = with_parts(module, halved)
     module, constants = turn_constants(module, planner.us)
     for one in constants:
         facts = {

@@ -1,0 +1,81 @@
+"""Maps that do one thing in the first half of their rows and another in the second: both halves at each point give the
+same bits, and no choice and no load twice is left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.models.network import Network, RandomModel
+from tinyir.ir import region
+from tinyir.ir.body import Read, Select, Ternary, walk
+from tinyir.ir.prove_region import check_proofs
+from tinyir.ir.traits import bodies_of
+from tinyir.kernels.alternatives.halve_maps import halve_maps
+from tinyir.kernels.alternatives.parts import Names, Surroundings, with_parts
+from tinyir.lower import plan as to_plan
+from tinyir.play import region as play_region
+
+from .emitted import lowered, simulated
+from .stages import needs_host_compiler
+from .test_streaming import regions_of
+
+
+def rotary(rows: int = 6, columns: int = 32, dtype: str = "fp16", is_shared: bool = True) -> RandomModel:
+    """The halves of rows, turned by angles of each place; unless `is_shared`, each half scaled alone."""
+    net, half = Network("rotary", dtype), columns // 2
+    low, high = net.split(net.input("x", [rows, columns]), ["low", "high"])
+    cos, sin = (net.input(name, [rows, half]) for name in ("cos", "sin"))
+
+    def times(name: str, x: str, y: str) -> str:
+        return net.elementwise("mul", name, x, y)
+
+    if is_shared:
+        first = net.elementwise("sub", "first", times("a", low, cos), times("b", high, sin))
+        second = net.elementwise("add", "second", times("c", high, cos), times("d", low, sin))
+    else:
+        first, second = times("first", low, cos), times("second", high, sin)
+    return net.model(net.op("Concat", "y", [first, second], [rows, columns], axis=1))
+
+
+def halved(module: region.Module) -> region.Module:
+    """The module with its maps halved, whatever they take."""
+    around = Surroundings(Names.of(module), lambda one: 0.0, {})
+    made = with_parts(module, {r.name: halve_maps(r, around) for r in module.program.regions})
+    assert [d.code for d in region.check(made) if d.is_error] == []
+    assert [d for r in made.program.regions for d in check_proofs(made, r)] == []
+    assert region.parse(region.show(made)) == made
+    return made
+
+
+@pytest.mark.parametrize("columns", [16, 48, 128])
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_both_halves_are_done_at_once(dtype: str, columns: int) -> None:
+    model = rotary(columns=columns, dtype=dtype)
+    before = to_plan.in_parts(regions_of(model.text))
+    after = halved(before)
+    (one,) = after.program.regions
+    nodes = [n for body in bodies_of(one) for n in walk(body)]
+    assert len(one.yields) == 2 and one.iters[-1].size.constant == columns // 2
+    assert not any(isinstance(n, (Select, Ternary)) for n in nodes)
+    assert len({n for n in nodes if isinstance(n, Read)}) == 4
+    arrays = model.arrays()
+    wanted, found = (play_region.play(module, arrays)["y"] for module in (before, after))
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize(("columns", "is_shared"), [(24, True), (10, True), (32, False)])
+def test_halves_that_break_vectors_or_share_nothing_stay(columns: int, is_shared: bool) -> None:
+    module = to_plan.in_parts(regions_of(rotary(columns=columns, is_shared=is_shared).text))
+    assert halved(module) == module
+
+
+@needs_host_compiler
+def test_the_kernel_reads_what_both_halves_share_once() -> None:
+    model = rotary(64, 64)
+    module = to_plan.lower(regions_of(model.text), device="h200")
+    _, code = lowered(module)
+    assert "where" not in region.show(module.program)
+    arrays = model.arrays()
+    wanted = play_region.play(module.program, arrays)["y"]
+    np.testing.assert_allclose(simulated(code, arrays)["y"], wanted, rtol=1e-3, atol=1e-3)

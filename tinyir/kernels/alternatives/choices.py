@@ -1,0 +1,69 @@
+"""Expressions that are written out at other axes: choices that the ranges of axes decide, and broadcasts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...ir.body import Binary, Body, Index, Literal, Reduce, Select, Ternary, rebuild
+from ...ir.expr import Bound, Expr
+from ...ir.intervals import Interval, interval_of
+from ...ir.meet import meet
+from ...kit.records import replace
+
+MEETING = {Binary: ("left", "right"), Ternary: ("first", "second", "third"), Select: ("then", "other")}
+
+
+def broadcast(body: Body, order: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> Body:
+    """A written out expression with its operands broadcast to the axes of all."""
+    if isinstance(body, Reduce):
+        return body
+    body = rebuild(body, lambda inner: broadcast(inner, order, axes_of))
+    words = MEETING.get(type(body))
+    if words is None:
+        return body
+    return replace(body, **dict(zip(words, meet([getattr(body, word) for word in words], order, axes_of))))
+
+
+def decided(body: Body, ranges: Mapping[str, Interval]) -> Body:
+    """The expression without choices that the ranges of axes decide."""
+    body = rebuild(body, lambda inner: decided(inner, ranges))
+    if isinstance(body, Select):
+        known = [_holds(b, ranges) for b in body.guard]
+        if all(known):
+            return body.then
+        return body.other if False in known else body
+    if isinstance(body, Ternary) and body.op == "where" and isinstance(body.first, Binary):
+        truth = _compared(body.first, ranges)
+        return body if truth is None else body.second if truth else body.third
+    return body
+
+
+def _holds(bound: Bound, ranges: Mapping[str, Interval]) -> bool | None:
+    """Whether a guard holds at every point, or at none."""
+    if bound.equals is not None:
+        return None
+    above = bound.lower is None or _is_below(bound.lower - bound.expr - 1, ranges)
+    below = bound.upper is None or _is_below(bound.expr - bound.upper, ranges)
+    if above is False or below is False:
+        return False
+    return True if above and below else None
+
+
+def _is_below(e: Expr, ranges: Mapping[str, Interval]) -> bool | None:
+    """Whether an expression is below 0 at every point, or at none."""
+    found = interval_of(e, ranges)
+    if found.high is not None and found.high < 0:
+        return True
+    return False if found.low is not None and found.low >= 0 else None
+
+
+def _compared(body: Binary, ranges: Mapping[str, Interval]) -> bool | None:
+    """What a comparison of counted places gives at every point."""
+    sides = [
+        s.expr if isinstance(s, Index) else Expr.of(int(s.value)) if isinstance(s, Literal) else None
+        for s in (body.left, body.right)
+    ]
+    return _is_below(sides[0] - sides[1], ranges) if body.op == "cmplt" and None not in sides else None
+
+
+__all__ = ["broadcast", "decided"]

@@ -1,0 +1,84 @@
+"""A map that does one thing in the first half of its rows and another in the second, both at once: a thread has an
+element of each half, and what both read is read once.
+
+before: region y    for i0: M, i1: 1024
+                    yield Y[i0, i1] = where(i1 < 512, sub(mul(X[i0, i1], C[i0, i1]), mul(X[i0, i1 + 512], S[i0, i1])),
+                                                      add(mul(X[i0, i1], C[i0, i1 - 512]), ...))
+after:  region y    for i0: M, i1: 512
+                    yield Y[i0, i1] = sub(mul(X[i0, i1], C[i0, i1]), mul(X[i0, i1 + 512], S[i0, i1]))
+                    yield Y[i0, i1 + 512] = add(mul(X[i0, i1 + 512], C[i0, i1]), mul(X[i0, i1], S[i0, i1]))
+
+No choice is left, which neighbouring threads would make apart, and of the loads half.
+"""
+
+from __future__ import annotations
+
+from ...analysis.regions import analyse
+from ...ir.body import Axis, Body, Gather, Random, Read, Ref, Select, Ternary, Transpose, substitute, walk
+from ...ir.expr import Expr
+from ...ir.intervals import Interval
+from ...ir.neighbours import ACCESS_BYTES
+from ...ir.present import axes_of_values
+from ...ir.region import Let, Region, Yield
+from ...ir.traits import bodies_of
+from ...kit.records import replace
+from ..problem import Map, kernels_of
+from .choices import broadcast, decided
+from .inline import Tangled, written_out
+from .parts import Surroundings, free_name
+
+
+def halve_maps(region: Region, around: Surroundings) -> tuple[Region, ...]:
+    """The region with both halves of its rows at each point, or itself."""
+    made = _halved(region)
+    if made is None or around.time_of(made) > around.time_of(region):
+        return (region,)
+    return (made,)
+
+
+def _halved(region: Region) -> Region | None:
+    """The region with both halves at each point; None where its rows have no halves that are told apart and share what
+    they read."""
+    if not region.iters or region.must_fuse or not isinstance(next(iter(kernels_of(region)), None), Map):
+        return None
+    nodes = [n for body in bodies_of(region) for n in walk(body)]
+    axis, size = region.iters[-1], region.iters[-1].size.constant or 1
+    narrow = min((t.type.dtype.bytes for t in (*region.inputs, *region.outputs)), default=1)
+    if size % (2 * (ACCESS_BYTES // narrow)) or any(isinstance(n, (Gather, Random, Transpose)) for n in nodes):
+        return None
+    if any(y.guard or not any(axis.name in e.names() for e in y.index) for y in region.yields):
+        return None
+    if not any(isinstance(n, Select) and any(axis.name in b.expr.names() for b in n.guard) for n in nodes):
+        return None
+    width = size // 2
+    ranges = {axis.name: Interval(0, width - 1)}
+    values: list[tuple[int, Yield, Body]] = []
+    try:
+        for half in (0, 1):
+            for item in region.yields:
+                moved = substitute(written_out(region, item.expr), {axis.name: Expr.of(axis.name) + half * width})
+                values.append((half, item, decided(moved, ranges)))
+    except Tangled:
+        return None
+    if any(isinstance(n, (Select, Ternary)) for _, _, value in values for n in walk(value)):
+        return None
+    reads = [{n for h, _, value in values if h == half for n in walk(value) if isinstance(n, Read)} for half in (0, 1)]
+    return _of_values(region, axis, width, values) if reads[0] & reads[1] else None
+
+
+def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Yield, Body]]) -> Region:
+    """The region of these values of each half."""
+    iters = (*region.iters[:-1], Axis(axis.name, Expr.of(width)))
+    order, lets, yields = tuple(a.name for a in iters), [], []
+    for half, item, value in values:
+        whole = replace(region, iters=iters, lets=tuple(lets))
+        name = free_name(f"{item.output}.{('low', 'high')[half]}", {let.name for let in lets})
+        lets.append(Let(name, broadcast(value, order, axes_of_values(whole)), item.origin))
+        place = {axis.name: Expr.of(axis.name) + half * width}
+        index = tuple(e.substitute(place) for e in item.index)
+        yields.append(replace(item, index=index, expr=Ref(name, value.dtype)))
+    made = replace(region, iters=iters, lets=tuple(lets), yields=tuple(yields))
+    return replace(made, analysis=analyse(made))
+
+
+__all__ = ["halve_maps"]
