@@ -90,6 +90,22 @@ def test_a_gate_and_what_it_opens_are_one_product(fn: str, columns: int) -> None
     assert_equal(model, before, made.module)
 
 
+@pytest.mark.parametrize("is_biased", [False, True])
+@pytest.mark.parametrize("columns", [64, 96])
+def test_one_product_of_a_gate_and_what_it_opens_is_a_pair(columns: int, is_biased: bool) -> None:
+    """Its weights are one matrix, the gate's columns before the others."""
+    net = Network("fused", "fp16")
+    y = net.op("GEMM", "p", [net.input("x", [24, 32]), net.param("w", [32, 2 * columns], 0.2)], [24, 2 * columns])
+    if is_biased:
+        y = net.elementwise("add", "biased", y, net.param("b", [2 * columns]))
+    first, second = net.split(y, ["gate", "up"])
+    model = net.model(net.elementwise("mul", "y", net.elementwise("silu", "open", first), second))
+    before = to_plan.in_parts(regions_of(model.text))
+    (made,) = made_by(gated, before)
+    assert is_pair(made.module, made.name) and len(made.module.program.regions) == 2
+    assert_equal(model, before, made.module)
+
+
 @pytest.mark.parametrize("columns", [40, 24, 1])
 def test_columns_that_do_not_divide_in_blocks_stay_two_products(columns: int) -> None:
     assert made_by(gated, to_plan.in_parts(regions_of(gate(columns=columns).text))) == []

@@ -66,9 +66,16 @@ class Turn:
 
 def turned_columns(module: Module) -> Iterator[Way]:
     """A way for each product whose columns a map may turn."""
+    readers: dict[str, list[Region]] = {}
     for one in module.program.regions:
-        if isinstance(kernel_of(one, "contraction"), Contraction):
-            yield functools.partial(_turned, one.name)
+        for tensor in one.inputs if one.iters and not folds_of(one) else ():
+            readers.setdefault(tensor.name, []).append(one)
+    for one in module.program.regions:
+        kernel, several = kernel_of(one, "contraction"), readers.get(one.outputs[0].name, ())
+        if several and isinstance(kernel, Contraction) and len(one.yields) == 1:
+            at = column_of(one, kernel.right[-1])
+            if at is not None and any(_width_in(r, one.outputs[0].name, at) for r in several):
+                yield functools.partial(_turned, one.name)
 
 
 def _turned(product: str, module: Module, names: Names) -> Together | None:

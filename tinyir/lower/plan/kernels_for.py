@@ -148,15 +148,17 @@ def products_together(
     found: list[tuple[region.Module, Together]] = []
     if not planner.card.arch.has_tma:  # no family of others sums two products at once
         return module, ()
+    names = Names.of(module)
     for ways_of in (gated, joined, turned_columns):
         for way in ways_of(module):
-            made = way(module, Names.of(module))
+            made = way(module, names)
             if made is None or any(check_proofs(made.module, one) for one in made.changed):
                 continue
-            names = {*made.parts, *(one.name for one in made.changed)}
-            if _us_of(made.module, names, planner) < _us_of(module, names, planner):
+            touched = {*made.parts, *(one.name for one in made.changed)}
+            if _us_of(made.module, touched, planner) < _us_of(module, touched, planner):
                 found.append((module, made))
                 module = made.module
+                names.taken_by(made.changed)
     return module, tuple(found)
 
 
