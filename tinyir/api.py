@@ -266,10 +266,15 @@ def compile(
         raise Refused(refuse("E0006", what=Phrase("nesting")).diags, source.file) from None
 
 
-def lowered(model: Source, device: Device = "auto", arch: Arch | None = None) -> tuple[str, manifest.Module]:
-    """The CUDA text of a model and its module, as `compile` makes them; nothing is started. Raises what `compile`
-    does."""
-    first = _planned(_read(model, {}, {}, 0), model, *_target_of(device, arch), False, None)
+def lowered(
+    model: Source,
+    device: Device = "auto",
+    arch: Arch | None = None,
+    sets: Mapping[str, Mapping[str, int]] | None = None,
+) -> tuple[str, manifest.Module]:
+    """The CUDA text of a model and its module, as `compile` makes them, of several shape sets for the first; nothing is
+    started. Raises what `compile` does."""
+    first = _planned(_read(model, {}, {}, 0), model, *_target_of(device, arch), False, sets)
     return first.text, first.module
 
 

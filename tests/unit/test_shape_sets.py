@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tinyir
+import tinyir.front
 from tinyir.ir import plan
 from tinyir.kit.diag import Refused
-from tinyir.lower import language_of
+from tinyir.lower import language_of, lower_to
+from tinyir.runtime.program import chosen_of
 from tinyir.runtime.sets import order_of
 
 from .fake_cuda import Machine, machine  # noqa: F401
@@ -108,6 +109,67 @@ def test_each_of_many_sizes_runs_the_plans_of_its_nearest_set(machine: Machine) 
                 for s in sets
             }
             assert min(apart[tuple(s.values())] for s in owner.sets) <= min(apart.values()) + 1e-6
+
+
+def random_program(draw: np.random.Generator) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A chain of products and of what is between them, on [B, L, width], and its weights."""
+    tensors: dict[str, Any] = {"x": {"dtype": "fp16", "shape": ["B", "L", 64]}}
+    graph: list[Any] = []
+    weights: dict[str, np.ndarray] = {}
+    last, width = "x", 64
+    for n in range(int(draw.integers(2, 5))):
+        kind, name = draw.choice(["MatMul", "relu", "Softmax", "tanh"]) if n else "MatMul", f"v{n}"
+        if kind == "MatMul":
+            wide = int(draw.choice([32, 48, 96, 256]))
+            weights[f"w{n}"] = (draw.standard_normal((width, wide)) * 0.1).astype(np.float16)
+            tensors[f"w{n}"] = {"dtype": "fp16", "shape": [width, wide]}
+            graph.append({"op": "MatMul", "inputs": [last, f"w{n}"], "outputs": [name]})
+            width = wide
+        elif kind == "Softmax":
+            graph.append({"op": "Softmax", "inputs": [last], "outputs": [name], "attrs": {"axis": -1}})
+        else:
+            graph.append({"op": "Elementwise", "fn": str(kind), "inputs": [last], "outputs": [name]})
+        last = name
+        tensors[last] = {"dtype": "fp16", "shape": ["B", "L", width]}
+    given = [{"tensor": "x"}, *({"tensor": w, "role": "param", "storage": "const_pool"} for w in weights)]
+    signature = {"inputs": given, "outputs": [{"tensor": last}]}
+    return {"name": "random", "signature": signature, "tensors": tensors, "graph": graph}, weights
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_programs_run_the_plans_of_the_nearest_set(machine: Machine, seed: int) -> None:  # noqa: F811
+    """Three sets, 200 sizes: what runs has the plans that the filter makes for the nearest set."""
+    draw = np.random.default_rng(seed)
+    model, weights = random_program(draw)
+    sets = {f"s{n}": dict(zip("BL", np.exp2(draw.uniform(0, 11, 2)).astype(int).tolist())) for n in range(3)}
+    known = sorted(sets.values(), key=lambda s: [*s.values()])
+    names = {tuple(sizes.values()): name for name, sizes in sets.items()}
+    grouped = region_of({**model, "shape_sets": sets})
+    plans = {name: lower_to("plan", grouped, "sm90", None, shapes=name).plans for name in sets}
+    with tinyir.compile(json.dumps(model), device="cuda", arch="sm90", params=weights, sets=sets) as program:
+        for b, n in np.exp2(draw.uniform(0, 12, (200, 2))).astype(int).tolist():
+            owner = program._session.owner_of({"B": b, "L": n})
+            nearest = next(known[i] for i in order_of(known, {"B": b, "L": n}) if takes(program, known[i], b, n))
+            assert nearest in owner.sets
+            stated = [f" {p.algo}: tile [{', '.join(map(str, p.tile))}]" for p in plans[names[tuple(nearest.values())]]]
+            assert [x for x in stated if x not in owner.text] == []
+
+
+def takes(program: Any, sizes: dict[str, int], b: int, n: int) -> bool:
+    """Whether the launches that were planned for some sizes take others: a grid has its limits."""
+    session = next(s for s in (program._session, *program._session.others) if sizes in s.sets)
+    try:
+        chosen_of(session.module, {"B": b, "L": n}, session._device)
+    except Refused:
+        return False
+    return True
+
+
+def region_of(model: dict[str, Any]) -> Any:
+    module = tinyir.front.read(json.dumps(model))
+    for stage in ("index", "poly", "region"):
+        module = lower_to(stage, module, "sm90", None)
+    return module
 
 
 def test_a_set_whose_launches_do_not_allow_the_sizes_is_passed_over(machine: Machine) -> None:  # noqa: F811

@@ -34,10 +34,24 @@ def sizes_from(placeholders: Sequence[Any], symbols: Sequence[str]) -> Callable[
     return sizes
 
 
+def numbers_from(piece: Piece) -> Callable[[Sequence[Any]], list[int]]:
+    """The numbers that a call of the program computes with, in the order of `piece.numbers`. Raises LookupError as
+    `sizes_from` does."""
+    symbols = tuple(dict.fromkeys(n for e in piece.numbers.values() for n in e.names()))
+    sizes = sizes_from(piece.placeholders, symbols)
+    exprs = tuple(piece.numbers.values())
+
+    def numbers(arguments: Sequence[Any]) -> list[int]:
+        bound = dict(zip(symbols, sizes(arguments)))
+        return [e.evaluate(bound) for e in exprs]
+
+    return numbers
+
+
 def symbols_of(piece: Piece) -> tuple[str, ...]:
     """The symbols of a program, and those of its graph's outputs."""
-    exprs = [e for r in piece.results for e in (*r.shape, *([r.size] if r.size is not None else []))]
-    return tuple(dict.fromkeys([*piece.model.symbols(), *(n for e in exprs for n in e.names())]))
+    own = piece.model.symbols() if piece.is_made else ()
+    return tuple(dict.fromkeys([*own, *(n for r in piece.results for n in r.symbols())]))
 
 
-__all__ = ["sizes_from", "symbols_of"]
+__all__ = ["numbers_from", "sizes_from", "symbols_of"]

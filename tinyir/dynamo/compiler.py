@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..kit.diag import Refused
+from ..kit.records import dataclass, fields
+from .binding import sizes_from, symbols_of
 from .cut import pieces_of, supported_of
+from .decompositions import decompositions
 from .piece import Piece
 from .report import tell
 
+_OF_MODELS = ("E01", "E10", "E11")  # codes of what a model says: its form, its types, its movements
 
-def compiled(module: Any, inputs: Sequence[Any], jobs: int | None = None, whole: bool = False, **more: Any) -> Any:
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Those of `torch.compile(options={...})`."""
+
+    jobs: int | None = None
+    whole: bool = False
+    plans: int = 4
+
+
+def compiled(module: Any, inputs: Sequence[Any], **named: Any) -> Any:
     """What the backend gives Dynamo. Raises TypeError for options that there are not, Refused as `backend` does."""
-    from torch._decomp import core_aten_decompositions
     from torch._dynamo.backends.common import aot_autograd
 
+    more = named.keys() - {f.name for f in fields(Options)}
     if more:
-        raise TypeError(f"backend tinyir has no options {', '.join(more)}")
+        raise TypeError(f"backend tinyir has no options {', '.join(sorted(more))}")
     _start_gpus(inputs)
-    make = functools.partial(_program_of, jobs=jobs, whole=whole)
-    return aot_autograd(fw_compiler=make, bw_compiler=make, decompositions=_decompositions(core_aten_decompositions()))(
+    made = _Graphs(Options(**named))
+    return aot_autograd(fw_compiler=made.forward, bw_compiler=made.backward, decompositions=decompositions())(
         module, inputs
     )
 
@@ -34,71 +47,100 @@ def _start_gpus(inputs: Sequence[Any]) -> None:
         shared(ordinal)
 
 
-def _decompositions(table: Any) -> dict[Any, Any]:
-    """torch's decompositions, less those of ops that have a translation of their own."""
-    from ..front.pt2 import is_check, is_translated
+class _Graphs:
+    """The graphs that autograd makes of one traced module: forward, then backward where gradients are asked for."""
 
-    def is_own(op: Any) -> bool:
-        return is_translated(f"torch.ops.{op}") or is_check(f"torch.ops.{op}")
+    def __init__(self, options: Options):
+        self._options = options
+        self._weights: frozenset[str] = frozenset()
 
-    return {op: how for op, how in dict(table).items() if not is_own(op)}
+    def forward(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The callable of a graph of ATen ops, on a list of its inputs. Parameters and buffers stay where they are."""
+        static = _static_inputs()
+        names = _placeholders(module)
+        self._weights = frozenset(names[i] for i in static if i < len(names))
+        return self._program_of(module)
+
+    def backward(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """The same of the graph of the gradients. Parameters that it reads have the names that they had; what else it
+        is given was computed by the run before."""
+        return self._program_of(module)
+
+    def _program_of(self, module: Any) -> Callable[..., Any]:
+        from functorch.compile import make_boxed_func
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+        with unset_fake_temporarily():  # constants of the graph are tensors with elements
+            named = self._weights & frozenset(_placeholders(module))
+            return make_boxed_func(_callable_of(module, named, self._options))
 
 
-def _program_of(module: Any, inputs: Sequence[Any], jobs: int | None, whole: bool) -> Callable[..., Any]:
-    """The callable of one graph of ATen ops, on a list of its inputs."""
-    from functorch.compile import make_boxed_func
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
-    with unset_fake_temporarily():  # constants of the graph are tensors with elements
-        return make_boxed_func(_callable_of(module, jobs, whole))
+def _placeholders(module: Any) -> list[str]:
+    return [n.name for n in module.graph.nodes if n.op == "placeholder"]
 
 
-def _callable_of(module: Any, jobs: int | None, whole: bool) -> Callable[..., Any]:
-    weights = _static_inputs()
-    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-    named = frozenset(placeholders[i].name for i in weights if i < len(placeholders))
+def _callable_of(module: Any, named: frozenset[str], options: Options) -> Callable[..., Any]:
     refused: dict[str, str] = {}  # nodes that torch runs, and why
     while True:
         support = supported_of(module, refused)
         if not support.others:
             try:
-                return called(Piece(module, named, jobs))
+                return called(Piece(module, named), options)
             except Refused as fault:
-                _take_out(fault, module, refused, whole)
+                _take_out(fault, module, refused, options.whole)
                 continue
-        if whole:
+        if options.whole:
             raise support.fault()
         if not support.nodes:
             tell(support.others, 0)
             return module.forward
         try:
-            cut, pieces = pieces_of(module, support, lambda part: called(Piece(part, named, jobs)))
+            cut, pieces = pieces_of(module, support, lambda part: called(Piece(part, named), options))
         except Refused as fault:
-            _take_out(fault, module, refused, whole)
+            _take_out(fault, module, refused, options.whole)
             continue
         tell(support.others, pieces)
         return cut.forward
 
 
-def called(piece: Piece) -> Callable[..., Any]:
+def called(piece: Piece, options: Options) -> Callable[..., Any]:
     """A program as a callable on its graph's inputs, which gives the graph's outputs."""
     if not piece.is_made:
-        return lambda *arguments: tuple(arguments[r.given] if r.given >= 0 else None for r in piece.results)
+        return _giving(piece)
     if piece.device.type == "cuda":
         from .on_cuda import OnCuda
 
-        return OnCuda(piece)
+        return OnCuda(piece, options.jobs, options.plans)
     from .on_cpu import OnCpu
 
     return OnCpu(piece)
 
 
+def _giving(piece: Piece) -> Callable[..., Any]:
+    """A graph that only gives on what it is given."""
+    symbols = symbols_of(piece)
+    sizes = sizes_from(piece.placeholders, symbols)
+
+    def run(*arguments: Any) -> Any:
+        bound = dict(zip(symbols, sizes(arguments)))
+        answers = tuple(r.answer(bound)(arguments, {}) for r in piece.results)
+        return answers if piece.is_list else answers[0]
+
+    return run
+
+
 def _take_out(fault: Refused, module: Any, refused: dict[str, str], whole: bool) -> None:
-    """Leave the nodes to torch that a translation refuses in the form that they have. Raises the fault where it is any
-    other, or where the graph shall not be cut."""
+    """Leave the nodes to torch that are refused in the form that they have: by a translation, or by the front end of
+    what it makes, which names a value after its node. Raises the fault where it is any other, or where the graph shall
+    not be cut."""
     names = {n.name for n in module.graph.nodes}
-    found = {d.at: d.why() for d in fault.diags if d.code in ("E0126", "E0143", "E0144") and d.at in names}
-    if whole or len(found) != len({d.at for d in fault.diags}) or not found.keys() - refused.keys():
+    found: dict[str, str] = {}
+    for diag in fault.diags:
+        node = diag.at.split(".", 1)[0]
+        if whole or node not in names or not diag.code.startswith(_OF_MODELS):
+            raise fault
+        found.setdefault(node, diag.why())
+    if not found.keys() - refused.keys():
         raise fault
     refused.update(found)
 
@@ -112,4 +154,4 @@ def _static_inputs() -> Sequence[int]:
     return tuple(getattr(meta, "static_input_indices", None) or ())
 
 
-__all__ = ["called", "compiled"]
+__all__ = ["Options", "called", "compiled"]

@@ -9,7 +9,7 @@ from ..front.pt2 import is_translated
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass
-from .graph import extent_of, is_about_sizes, is_node, is_size, is_tensor, name_of, scalar_word
+from .graph import extent_of, is_about_sizes, is_node, is_size, is_tensor, name_of, scalar_word, symbols_in
 
 _NEUTRAL = ("placeholder", "get_attr", "output")
 
@@ -51,7 +51,7 @@ def _reason(node: Any, nodes: set[str]) -> str:
         return "" if node.args[0].name in nodes else Phrase("what it takes a part of is run by torch")
     if not is_translated(f"torch.ops.{node.target}"):
         return Phrase("it has no translation")
-    for value in _values(node):
+    for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
         if is_tensor(value) and not scalar_word(value.dtype):
             return Phrase("its dtype is {dtype}", dtype=str(value.dtype).removeprefix("torch."))
     for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
@@ -105,10 +105,43 @@ def pieces_of(module: Any, support: Support, make: Callable[[Any], Callable[...,
     count = 0
     for name, part in list(fused.named_children()):
         if name.startswith("tinyir_"):
+            _give_symbols(fused, next(n for n in fused.graph.nodes if n.target == name), part)
             delattr(fused, name)
             setattr(fused, name, make(part))
             count += 1
+    fused.recompile()
     return fused, count
+
+
+def _give_symbols(module: Any, call: Any, part: Any) -> None:
+    """Hand a part of a graph the symbols of its sizes that none of its inputs has by itself: those of the whole."""
+    import torch
+
+    settled = {symbol for node in part.graph.nodes if node.op == "placeholder" for symbol, _ in _settled_by(node)}
+    sizes = (s for node in part.graph.nodes for v in _values(node) for s in (v.shape if is_tensor(v) else (v,)))
+    missing = dict.fromkeys(symbol for size in sizes for symbol in symbols_in(size) if symbol not in settled)
+    inputs = [n for n in module.graph.nodes if n.op == "placeholder"]
+    last = [n for n in part.graph.nodes if n.op == "placeholder"][-1]
+    for symbol in missing:
+        source, axis = next((n, axis) for n in inputs for s, axis in _settled_by(n) if s == symbol)
+        value = source.meta["val"] if axis < 0 else source.meta["val"].shape[axis]
+        if axis >= 0:
+            with module.graph.inserting_before(call):
+                source = module.graph.call_function(torch.ops.aten.sym_size.int, (source, axis))
+            source.meta["val"] = value
+        with part.graph.inserting_after(last):
+            last = part.graph.placeholder(f"length_{symbol}")
+        last.meta["val"] = value
+        call.args = (*call.args, source)
+
+
+def _settled_by(node: Any) -> Iterator[tuple[str, int]]:
+    """The symbols that an input has by itself, and the axes that they are the extents of; -1 of one that is a size."""
+    value = node.meta.get("val")
+    for axis, size in enumerate(value.shape) if is_tensor(value) else ((-1, value),):
+        expr = getattr(getattr(size, "node", None), "expr", None)
+        if getattr(expr, "is_Symbol", False):
+            yield str(expr), axis
 
 
 def _copy(module: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 from ..front.pt2 import SCALAR_NUMBERS, is_check
 from ..front.pt2.sizes import expression
 from ..ir.expr import Expr
+from ..kit.records import dataclass
 
 _TUPLES = ("getitem",)
 
@@ -23,12 +24,33 @@ class Unsayable(Exception):
     """What the schema has no word for: `args` are the node's name and what it is."""
 
 
-def schema_of(graph: Any, weights: Mapping[str, str], ranges: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
-    """The JSON of a program. `weights` are the placeholders, and the attributes of the module, that are weights: name
-    in the graph to name of the tensor. `ranges` are those of the symbols. Raises Unsayable."""
-    made = _Writer(weights)
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The JSON of a program. Some of its inputs are no tensors of the graph: `numbers` are tensors without axes in the
+    place of numbers that a call computes with, `lengths` tensors that nothing reads, for symbols that no other input
+    has for an extent."""
+
+    json: dict[str, Any]
+    numbers: dict[str, Expr]
+    lengths: dict[str, str]
+
+
+def schema_of(
+    graph: Any, made: Sequence[Any], weights: Mapping[str, str], ranges: Mapping[str, tuple[int, int]]
+) -> Schema:
+    """The program of a graph that makes the tensors of some of its nodes. `weights` are the placeholders, and the
+    attributes of the module, that are weights: name in the graph to name of the tensor. `ranges` are those of the
+    symbols. Raises Unsayable."""
+    writer = _Writer(weights)
     for node in graph.nodes:
-        made.add(node)
+        writer.add(node)
+    for node in made:
+        writer.give(node)
+    writer.add_lengths()
+    return Schema(_json_of(writer, ranges), writer.numbers, writer.lengths)
+
+
+def _json_of(made: _Writer, ranges: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
     return {
         "graph_module": {
             "graph": {
@@ -55,16 +77,15 @@ class _Writer:
         self.outputs: list[dict[str, Any]] = []
         self.parts: dict[str, dict[int, str]] = {}  # of a node that gives several tensors, the name of each
         self.aliases: dict[str, str] = {}
+        self.numbers: dict[str, Expr] = {}
+        self.lengths: dict[str, str] = {}
 
     def add(self, node: Any) -> None:
         """One node."""
         if node.op in ("placeholder", "get_attr"):
             self._input(node)
         elif node.op == "output":
-            (results,) = node.args
-            for found in results if isinstance(results, (list, tuple)) else [results]:
-                if found is not None:
-                    self.outputs.append({"user_output": {"arg": self._argument(node, found)}})
+            return
         elif node.op != "call_function":
             raise Unsayable(node.name, node.op)
         elif name_of(node.target) in _TUPLES and not is_about_sizes(node):
@@ -79,8 +100,64 @@ class _Writer:
             arg = {"as_tensor": {"name": node.name}}
             if node.name in self.weights:
                 self.inputs.append({"parameter": {"arg": arg["as_tensor"], "parameter_name": self.weights[node.name]}})
-            else:
-                self.inputs.append({"user_input": {"arg": arg}})
+                return
+            self.inputs.append({"user_input": {"arg": arg}})
+            order = memory_order(value)
+            if order is not None:  # the program reads memory as it is, and exchanges the axes itself
+                self.aliases[node.name] = f"{node.name}.logical"
+                self._permute(node.name, node.name, self.aliases[node.name], inverse(order), self.types[node.name])
+                self.types[node.name] = _permuted(self.types[node.name], order)
+
+    def give(self, node: Any) -> None:
+        """An output: the tensor of a node, with its axes as torch wants them in memory."""
+        logical, order = self.aliases.get(node.name, node.name), memory_order(node.meta["val"])
+        name = logical if order is None else stored_name(logical)
+        if order is not None:
+            self._permute(node.name, logical, name, order, _permuted(self.types[logical], order))
+        self.outputs.append({"user_output": {"arg": {"as_tensor": {"name": name}}}})
+
+    def _permute(self, node: str, source: str, name: str, order: Sequence[int], meta: dict[str, Any]) -> None:
+        self.types[name] = meta
+        given = [("self", {"as_tensor": {"name": source}}), ("dims", {"as_ints": list(order)})]
+        self.nodes.append(
+            {
+                "target": "torch.ops.aten.permute.default",
+                "name": node,
+                "inputs": [{"name": key, "arg": arg} for key, arg in given],
+                "outputs": [{"as_tensor": {"name": name}}],
+                "metadata": {},
+            }
+        )
+
+    def _number(self, value: Any) -> dict[str, Any]:
+        """A number that a call computes with, which no extent of an input settles, and which may be negative: a tensor
+        without axes, that each run is given."""
+        found = extent_of(value)
+        name = next((n for n, e in self.numbers.items() if e == found), f"number.{len(self.numbers)}")
+        if name not in self.numbers:
+            self.numbers[name] = found
+            self._given(name, "int64", [])
+        return {"as_tensor": {"name": name}}
+
+    def _given(self, name: str, dtype: str, sizes: list[dict[str, Any]]) -> None:
+        offset = {"as_int": 0}
+        self.types[name] = {"dtype": SCALAR_NUMBERS[dtype], "sizes": sizes, "strides": [], "storage_offset": offset}
+        self.inputs.append({"user_input": {"arg": {"as_tensor": {"name": name}}}})
+
+    def _settled(self) -> set[str | None]:
+        """The symbols that are extents of inputs."""
+        names = [e["user_input"]["arg"]["as_tensor"]["name"] for e in self.inputs if "user_input" in e]
+        return {_expr_of(size).name for name in names for size in self.types[name]["sizes"]}
+
+    def add_lengths(self) -> None:
+        """An input for each symbol that no tensor among the inputs has for an extent."""
+        settled = self._settled()
+        sizes = [*(s for t in self.types.values() for s in t["sizes"]), *self.sizes.values()]
+        for symbol in dict.fromkeys(n for size in sizes for n in _expr_of(size).names()):
+            if symbol not in settled:
+                name = f"length.{symbol}"
+                self.lengths[name] = symbol
+                self._given(name, "bool", [{"as_expr": {"expr_str": symbol}}])
 
     def _part(self, node: Any) -> None:
         whole, number = node.args
@@ -106,23 +183,32 @@ class _Writer:
             {
                 "target": f"torch.ops.{node.target}",
                 "name": node.name,
-                "inputs": [{"name": k, "arg": self._argument(node, v)} for k, v in arguments_of(node)],
+                "inputs": [
+                    {"name": k, "arg": self._argument(node, v, is_number)} for k, v, is_number in arguments_of(node)
+                ],
                 "outputs": outputs,
                 "metadata": {"nn_module_stack": module_of(node)},
             }
         )
 
-    def _argument(self, node: Any, value: Any) -> dict[str, Any]:
-        """A value as an argument of the schema."""
+    def _argument(self, node: Any, value: Any, is_number: bool = False) -> dict[str, Any]:
+        """A value as an argument of the schema. `is_number`: what is computed with, and no extent or axis."""
         if value is None:
             return {"as_none": []}
+        size = value.meta.get("val") if is_node(value) else value
+        if (
+            is_number
+            and is_size(size)
+            and not isinstance(size, int)
+            and not self._settled() >= {*extent_of(size).names()}
+        ):
+            return self._number(size)
         if is_node(value):
             given = value.meta.get("val")
             if is_tensor(given):
                 return {"as_tensor": {"name": self.aliases.get(value.name, value.name)}}
             if is_size(given) and not isinstance(given, bool):
-                self.sizes[value.name] = size_of(given)
-                return {"as_sym_int": {"as_name": value.name}}
+                return self._size(value.name, given)
             raise Unsayable(node.name, type(given).__name__)
         if isinstance(value, bool):
             return {"as_bool": value}
@@ -140,10 +226,15 @@ class _Writer:
         if isinstance(value, (list, tuple)):
             return self._list(node, list(value))
         if is_size(value):
-            name = f"{node.name}.size.{len(self.sizes)}"
-            self.sizes[name] = size_of(value)
-            return {"as_sym_int": {"as_name": name}}
+            return self._size(f"{node.name}.size.{len(self.sizes)}", value)
         raise Unsayable(node.name, kind)
+
+    def _size(self, name: str, value: Any) -> dict[str, Any]:
+        found = size_of(value)
+        if "as_int" in found:
+            return found
+        self.sizes[name] = found
+        return {"as_sym_int": {"as_name": name}}
 
     def _list(self, node: Any, values: Sequence[Any]) -> dict[str, Any]:
         found = [self._argument(node, v) for v in values]
@@ -162,11 +253,49 @@ class _Writer:
         raise Unsayable(node.name, "list")
 
 
-def arguments_of(node: Any) -> Iterator[tuple[str, Any]]:
-    """The arguments of a call by the names of the op's schema, in order."""
-    stated = [a.name for a in node.target._schema.arguments]
-    yield from zip(stated, node.args)
-    yield from node.kwargs.items()
+def arguments_of(node: Any) -> Iterator[tuple[str, Any, bool]]:
+    """The arguments of a call by the names of the op's schema, in order, and whether each is computed with: a tensor or
+    a number, as no extent is."""
+    stated = {a.name: str(a.type).removeprefix("Optional[").rstrip("]") in ("Tensor", "number")
+              for a in node.target._schema.arguments}  # fmt: skip
+    yield from ((name, value, is_number) for (name, is_number), value in zip(stated.items(), node.args))
+    yield from ((name, value, stated.get(name, False)) for name, value in node.kwargs.items())
+
+
+def memory_order(value: Any) -> list[int] | None:
+    """The axes of a tensor as memory has them, the slowest first. None where that is their own order, or where memory
+    is not one dense piece. Sizes that are symbols are taken as torch traced them: an input is looked at again in each
+    run, and an output is dense whatever its sizes are."""
+    shape, strides = ([getattr(getattr(e, "node", None), "hint", e) for e in side]
+                      for side in (value.shape, value.stride()))  # fmt: skip
+    if not all(isinstance(e, int) for e in (*shape, *strides)):
+        return None
+    wide = [a for a, size in enumerate(value.shape) if not (isinstance(size, int) and size == 1)]
+    order = sorted(wide, key=lambda a: -strides[a])
+    step = 1
+    for axis in reversed(order):
+        if strides[axis] != step and shape[axis] != 1:
+            return None
+        step *= shape[axis]
+    return None if order == wide or not step else [*(a for a in range(len(shape)) if a not in wide), *order]
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """The order that undoes another."""
+    return [list(order).index(a) for a in range(len(order))]
+
+
+def stored_name(name: str) -> str:
+    """What the schema calls an output whose axes memory has in another order."""
+    return f"{name}.stored"
+
+
+def _permuted(meta: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
+    return {**meta, "sizes": [meta["sizes"][a] for a in order]}
+
+
+def _expr_of(size: Mapping[str, Any]) -> Expr:
+    return Expr.of(size["as_int"]) if "as_int" in size else expression(size["as_expr"]["expr_str"])
 
 
 def name_of(target: Any) -> str:
@@ -209,8 +338,12 @@ def size_of(value: Any) -> dict[str, Any]:
 
 def extent_of(value: Any) -> Expr:
     """An extent of a tensor, or a size."""
-    found = size_of(value)
-    return Expr.of(found["as_int"]) if "as_int" in found else expression(found["as_expr"]["expr_str"])
+    return _expr_of(size_of(value))
+
+
+def symbols_in(size: Any) -> list[str]:
+    """The symbols of one of torch's sizes."""
+    return sorted(map(str, getattr(getattr(getattr(size, "node", None), "expr", None), "free_symbols", ())))
 
 
 def scalar_word(dtype: Any) -> str:
@@ -244,15 +377,20 @@ def module_of(node: Any) -> str:
 
 
 __all__ = [
+    "Schema",
     "Unsayable",
     "extent_of",
+    "inverse",
     "is_about_sizes",
     "is_node",
     "is_size",
     "is_tensor",
+    "memory_order",
     "module_of",
     "name_of",
     "scalar_word",
     "schema_of",
     "size_of",
+    "stored_name",
+    "symbols_in",
 ]

@@ -8,8 +8,10 @@ import numpy as np
 
 from ..play.region import play
 from ..runtime.external import on_host
-from .binding import sizes_from, symbols_of
+from .binding import numbers_from, sizes_from, symbols_of
+from .graph import inverse
 from .piece import Piece
+from .results import Result
 
 
 class OnCpu:
@@ -19,24 +21,29 @@ class OnCpu:
         self._piece = piece
         self._names = {n.name: i for i, n in enumerate(piece.placeholders)}
         self._sizes = sizes_from(piece.placeholders, symbols_of(piece))
+        self._numbers = numbers_from(piece)
 
     def __call__(self, *arguments: Any) -> Any:
         """One run."""
         piece = self._piece
-        given = {}
+        sizes = dict(zip(symbols_of(piece), self._sizes(arguments)))
+        given: dict[str, Any] = {n: np.int64(x) for n, x in zip(piece.numbers, self._numbers(arguments))}
+        given |= {n: np.broadcast_to(np.False_, (sizes[s],)) for n, s in piece.lengths.items()}
         for name in piece.inputs:
-            given[name] = on_host(name, arguments[self._names[name]].detach().contiguous())
+            tensor, order = arguments[self._names[name]].detach(), piece.orders.get(name)
+            given[name] = on_host(name, (tensor if order is None else tensor.permute(order)).contiguous())
         for name in piece.weights:
             tensor = piece.constants[name] if name in piece.constants else arguments[self._names[name]]
             given[name] = in_memory(on_host_any(name, tensor))
-        made = play(piece.module.region, given)
-        sizes = dict(zip(symbols_of(piece), self._sizes(arguments)))
-        return [self._given(r, made, arguments, sizes) for r in piece.results][slice(None) if piece.is_list else 0]
+        found = play(piece.module.region, given)
+        made = {r.name: _as_torch(found[r.name], r) for r in piece.results if r.name}
+        answers = [r.answer(sizes)(arguments, made) for r in piece.results]
+        return answers if piece.is_list else answers[0]
 
-    def _given(self, r: Any, made: Any, arguments: Any, sizes: Any) -> Any:
-        if r.name:
-            return to_torch(made[r.name], r.dtype)
-        return arguments[r.given] if r.given >= 0 else None if r.size is None else r.size.evaluate(sizes)
+
+def _as_torch(array: np.ndarray, r: Result) -> Any:
+    stored = to_torch(array, r.dtype)
+    return stored.permute(inverse(r.order)) if r.order else stored
 
 
 def on_host_any(name: str, tensor: Any) -> np.ndarray:
@@ -47,7 +54,8 @@ def on_host_any(name: str, tensor: Any) -> np.ndarray:
 def in_memory(array: np.ndarray) -> np.ndarray:
     """An array with the axes in the order that memory has them."""
     order = sorted(range(array.ndim), key=lambda a: (-array.strides[a], a))
-    return np.ascontiguousarray(array.transpose(order))
+    found = array.transpose(order)
+    return np.ascontiguousarray(found).reshape(found.shape)
 
 
 def to_torch(array: np.ndarray, dtype: Any) -> Any:
@@ -55,6 +63,8 @@ def to_torch(array: np.ndarray, dtype: Any) -> Any:
     import torch
 
     whole = np.ascontiguousarray(array).reshape(array.shape)
+    if not whole.size:  # whose strides NumPy counts otherwise
+        return torch.empty(whole.shape, dtype=dtype)
     if whole.dtype.isbuiltin == 1:
         return torch.from_numpy(whole)
     bits = whole.view(f"u{whole.dtype.itemsize}")

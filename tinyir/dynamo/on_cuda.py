@@ -6,18 +6,19 @@ import math
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..ir.expr import Expr
 from ..kit.records import dataclass
 from ..runtime.abi import ALIGNMENT
 from ..runtime.cuda import CudaDevice
 from ..runtime.device import Buffer
-from ..runtime.program import Program, shared_of
+from ..runtime.program import Program, chosen_of, shared_of
 from ..runtime.queued import Queued, lent
-from .binding import sizes_from, symbols_of
+from .binding import numbers_from, sizes_from, symbols_of
 from .piece import Piece
+from .plans import Planned, Plans
+from .results import Answer
 
 MOST_SIZES = 8  # sets of sizes that are kept
 
@@ -81,23 +82,27 @@ def shared(ordinal: int) -> _Shared:
 @dataclass(slots=True)
 class _Sized:
     queued: Queued
-    shapes: tuple[tuple[int, ...], ...]  # of the outputs
+    forms: tuple[tuple[tuple[int, ...], tuple[int, ...], Any], ...]  # of the outputs: shape, strides and dtype
+    lengths: tuple[int, ...]
+    answers: tuple[Answer, ...]
 
 
 class OnCuda:
     """Called with torch's tensors, gives torch's tensors; nothing waits for the GPU. Weights stay where they are: the
     program reads torch's memory. What was computed of them once is computed anew when one of them was written to."""
 
-    def __init__(self, piece: Piece):
+    def __init__(self, piece: Piece, jobs: int | None, plans: int):
         self._piece = piece
         self._names = {n.name: i for i, n in enumerate(piece.placeholders)}
         self._index = piece.device.index or 0
         self._shared = shared(self._index)
         self._device = self._shared.device
         with self._shared:
-            self._device.jobs = piece.jobs
-            self._code: Any = self._device.load(piece.text, shared_of(piece.module.launches))
-        self._inputs = [self._names[n] for n in piece.inputs]
+            self._device.jobs = jobs
+            first = Planned(piece.sizes, piece.text, piece.module, self._load(piece.text, piece.module))
+        self._plans = Plans(first, plans, piece.planned, self._load, self._allow)
+        self._inputs = [(self._names[n], piece.orders.get(n)) for n in piece.inputs]
+        self._numbers = numbers_from(piece) if piece.numbers else lambda _: ()
         self._held = {n: self._names[n] for n in piece.weights if n not in piece.constants}
         constants = {n: piece.constants[n] for n in piece.weights if n in piece.constants}
         self._constants = {n: _in_rows(c.cuda(self._index)) for n, c in constants.items()}
@@ -109,7 +114,8 @@ class OnCuda:
         self._sized: OrderedDict[tuple[int, ...], _Sized] = OrderedDict()
         self._weights_of = _picker([*self._held.values()])
         self._places: list[int] = []  # of the weights, at the last call
-        self._packed_of = _picker([])  # the weights that something was computed of
+        self._packed: dict[int, None] = {}  # the places of weights that something was computed of
+        self._packed_of = _picker([])
         self._versions: list[int] = []
         self._moved: list[Any] = []  # copies of weights that do not begin at a whole 16 bytes
 
@@ -122,20 +128,27 @@ class OnCuda:
             self._watch(arguments)
             found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
             device = self._piece.device
-            given = [taken(arguments[n], device) for n in self._inputs]
-            made = [torch.empty(shape, dtype=r.dtype, device=device) for r, shape in zip(self._made, found.shapes)]
+            given = [
+                taken(arguments[n] if order is None else arguments[n].permute(order), device)
+                for n, order in self._inputs
+            ]
+            given += [torch.full((), n, dtype=torch.int64, device=device) for n in self._numbers(arguments)]
+            given += [torch.empty(n, dtype=torch.bool, device=device) for n in found.lengths]
+            made = [torch.empty_strided(*form, dtype=dtype, device=device) for *form, dtype in found.forms]
             found.queued.run(tuple([t.data_ptr() for t in (*given, *made)]), stream_of(self._index))
-        return made if self._gives_made else self._answer(arguments, made, sizes)
+        return made if self._gives_made else self._answer(arguments, made, found)
 
     def close(self) -> None:
         """Give memory and kernels back, once all runs are over."""
-        code, self._code = self._code, None
-        if code is None:
+        codes = {id(p.code): p.code for p in self._plans.every}
+        self._plans.every.clear()
+        if not codes:
             return
         with self._shared:
             self._device.wait_for_all()
             self._drop()
-            self._device.unload(code)
+            for code in codes.values():
+                self._device.unload(code)
 
     def __del__(self) -> None:
         try:
@@ -143,17 +156,10 @@ class OnCuda:
         except Exception:  # noqa: BLE001 (at the end of the process the driver may be gone, and all with it)
             pass
 
-    def _answer(self, arguments: Sequence[Any], made: Sequence[Any], sizes: tuple[int, ...]) -> Any:
-        piece = self._piece
-        named = dict(zip(piece.outputs, made))
-        found = [
-            named[r.name] if r.name
-            else arguments[r.given] if r.given >= 0
-            else None if r.size is None
-            else r.size.evaluate(dict(zip(self._symbols, sizes)))
-            for r in piece.results
-        ]  # fmt: skip
-        return found if piece.is_list else found[0]
+    def _answer(self, arguments: Sequence[Any], made: Sequence[Any], sized: _Sized) -> Any:
+        named = dict(zip(self._piece.outputs, made))
+        found = [answer(arguments, named) for answer in sized.answers]
+        return found if self._piece.is_list else found[0]
 
     def _watch(self, arguments: Sequence[Any]) -> None:
         """Take note of weights that moved, or that were written to since something was computed of them."""
@@ -177,6 +183,7 @@ class OnCuda:
             found.queued.release()
         self._sized.clear()
         self._moved.clear()
+        self._packed.clear()
 
     def _of_sizes(self, sizes: tuple[int, ...], arguments: Sequence[Any]) -> _Sized:
         piece = self._piece
@@ -187,16 +194,23 @@ class OnCuda:
         there = {name: copies.get(n, arguments[n]) for name, n in self._held.items()} | self._constants
         kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
         self._wait()  # what is computed once is computed now, of weights that torch may still be writing
-        shapes = tuple(tuple(Expr.of(e).evaluate(bound) for e in r.shape) for r in self._made)
-        for name, n in zip(piece.inputs, self._inputs):
+        forms = tuple((*r.form(bound), r.dtype) for r in self._made)
+        lengths = tuple(bound[s] for s in piece.lengths.values())
+        for name, (n, _) in zip(piece.inputs, self._inputs):
             kept[name] = lent(name, arguments[n].numel(), arguments[n].element_size())
-        for r, shape in zip(self._made, shapes):
-            kept[r.name] = lent(r.name, math.prod(shape), r.dtype.itemsize)
+        kept |= {name: lent(name, 1, 8) for name in piece.numbers}
+        kept |= {name: lent(name, n, 1) for name, n in zip(piece.lengths, lengths)}
+        for r, (shape, _, dtype) in zip(self._made, forms):
+            kept[r.name] = lent(r.name, math.prod(shape), dtype.itemsize)
         own = {s: bound[s] for s in piece.model.symbols()}
-        program = Program(self._device, piece.text, piece.module, own, kept, self._code)
-        found = _Sized(Queued(self._device, program, piece.inputs, piece.outputs), shapes)
+        plans = self._plans.of(own)
+        program = Program(self._device, plans.text, plans.module, own, kept, plans.code)
+        given = (*piece.inputs, *piece.numbers, *piece.lengths)
+        queued = Queued(self._device, program, given, piece.outputs)
+        found = _Sized(queued, forms, lengths, tuple(r.answer(bound) for r in piece.results))
         packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
-        self._packed_of = _picker(list(dict.fromkeys([*packed, *moved])))
+        self._packed |= dict.fromkeys([*packed, *moved])
+        self._packed_of = _picker([*self._packed])
         self._versions = _versions(self._packed_of(arguments))
         self._sized[sizes] = found
         if len(self._sized) > MOST_SIZES:
@@ -204,6 +218,12 @@ class OnCuda:
             self._device.wait_for_all()
             old.queued.release()
         return found
+
+    def _load(self, text: str, module: Any) -> Any:
+        return self._device.load(text, shared_of(module.launches))
+
+    def _allow(self, module: Any, sizes: Mapping[str, int]) -> None:
+        chosen_of(module, sizes, self._device)
 
     def _wait(self) -> None:
         import torch

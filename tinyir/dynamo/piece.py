@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..api import lowered
 from ..front.pt2 import SCALAR_NUMBERS, Stored, held_to_json
 from ..front.pt2.archive import dtype_of
-from ..ir.expr import Expr
 from ..ir.manifest import Module
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Phrase
-from ..kit.records import dataclass
-from .graph import Unsayable, extent_of, is_node, is_tensor, schema_of
+from .graph import Unsayable, is_tensor, memory_order, schema_of
+from .results import made_name, results_of
 
 SMALL = 1024  # elements of a constant that becomes part of the text
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One output of the graph: a tensor that the program makes, of these extents, an argument that is passed on, a
-    size, or nothing."""
-
-    name: str = ""
-    dtype: Any = None
-    shape: tuple[Expr, ...] = ()
-    given: int = -1
-    size: Expr | None = None
 
 
 class Piece:
     """A graph of ATen ops, compiled. `weights` are the names of placeholders whose memory stays where it is. Raises
     Refused (E0126, E0143, E0144 at a node that cannot be taken, and what compiling raises)."""
 
-    def __init__(self, module: Any, weights: frozenset[str], jobs: int | None):
+    def __init__(self, module: Any, weights: frozenset[str]):
         nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         values = {n.name: n.meta.get("val") for n in nodes if n.op in ("placeholder", "get_attr")}
@@ -50,42 +37,37 @@ class Piece:
         }
         held = {n: s for n, s in stored.items() if s is not None}
         small = {n: _array(c) for n, c in self.constants.items() if c.numel() <= SMALL}
+        self.results, self.is_list = results_of(nodes[-1], self.placeholders, self.constants)
+        made = {made_name(n): n for n in nodes if n.op == "call_function" and is_tensor(n.meta.get("val"))}
+        made = {r.name: made[r.name] for r in self.results if r.name}
+        self.is_made = bool(made)
         try:
-            schema = schema_of(module.graph, {n: n for n in held}, _ranges(values.values()))
+            schema = schema_of(module.graph, [*made.values()], {n: n for n in held}, _ranges(values.values()))
         except Unsayable as fault:
             at, what = fault.args
             raise Refused([Diag("E0126", at, {"type": what})]) from None
-        _without_passed_on(schema)
-        self.is_made = bool(schema["graph_module"]["signature"]["output_specs"])
-        self.results = self._results(nodes[-1])
+        self.numbers, self.lengths = schema.numbers, schema.lengths
+        self.orders = {n.name: memory_order(n.meta["val"]) for n in self.placeholders if is_tensor(n.meta.get("val"))}
         if self.is_made:
-            text, self.inputs, self.outputs, self.weights = held_to_json(
-                schema, held, small, _sizes_traced(values.values())
+            self._source, inputs, self.outputs, self.weights = held_to_json(
+                schema.json, held, small, _sizes_traced(values.values())
             )
-            where = "cuda" if self.device.type == "cuda" else "cpu"
-            self.text, self.module = lowered(text, where)
+            self.inputs = tuple(n for n in inputs if n not in self.numbers and n not in self.lengths)
+            self.text, self.module = self._lowered(None)
         else:
             self.inputs = self.outputs = self.weights = ()
-        self.jobs = jobs
 
-    def _results(self, output: Any) -> tuple[Result, ...]:
-        places = {n.name: i for i, n in enumerate(self.placeholders)}
-        (results,) = output.args
-        found = []
-        for value in results if isinstance(results, (list, tuple)) else [results]:
-            if value is None:
-                found.append(Result())
-            elif not is_node(value):
-                found.append(Result(size=Expr.of(value)))
-            elif value.name in places:
-                found.append(Result(given=places[value.name]))
-            elif is_tensor(value.meta["val"]):
-                made = value.meta["val"]
-                found.append(Result(_name_of(value), made.dtype, tuple(map(extent_of, made.shape))))
-            else:
-                found.append(Result(size=extent_of(value.meta["val"])))
-        self.is_list = isinstance(results, (list, tuple))
-        return tuple(found)
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that the program was planned for: those of the tensors that torch traced with."""
+        return dict(next((s.sizes for s in self.model.shape_sets), ()))
+
+    def planned(self, sizes: Mapping[str, int]) -> tuple[str, Any]:
+        """The same program, planned for other sizes: its CUDA text and its module."""
+        return self._lowered({"called": sizes})
+
+    def _lowered(self, sets: Mapping[str, Mapping[str, int]] | None) -> tuple[str, Any]:
+        return lowered(self._source, "cuda" if self.device.type == "cuda" else "cpu", sets=sets)
 
     @property
     def model(self) -> Any:
@@ -99,12 +81,6 @@ def getattr_of(module: Any, path: str) -> Any:
     for word in path.split("."):
         module = getattr(module, word)
     return module
-
-
-def _name_of(node: Any) -> str:
-    """What the schema calls the tensor that a node gives: that of the part where it is one."""
-    target = getattr(node.target, "__name__", "")
-    return f"{node.args[0].name}.{node.args[1]}" if target == "getitem" else node.name
 
 
 def _device_of(values: Any, nodes: Sequence[Any]) -> Any:
@@ -163,19 +139,4 @@ def _whole(bound: Any, otherwise: int) -> int:
     return min(max(int(bound), 0), 2**31 - 1) if getattr(bound, "is_Integer", False) else otherwise
 
 
-def _without_passed_on(schema: dict[str, Any]) -> None:
-    """Leave out the outputs that are sizes, inputs, or named twice: the caller has them."""
-    signature, seen = schema["graph_module"]["signature"], set()
-    inputs = {e["arg"]["as_tensor"]["name"] if k == "user_input" else e["arg"]["name"]
-              for spec in signature["input_specs"] for k, e in spec.items()}  # fmt: skip
-    kept = []
-    for spec in signature["output_specs"]:
-        arg = spec["user_output"]["arg"]
-        name = arg.get("as_tensor", {}).get("name")
-        if name and name not in inputs and name not in seen:
-            kept.append(spec)
-            seen.add(name)
-    signature["output_specs"] = kept
-
-
-__all__ = ["Piece", "Result"]
+__all__ = ["Piece"]

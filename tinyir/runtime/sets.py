@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 Sizes = Mapping[str, int]
+FAR = 4  # times larger or smaller
 
 
 def order_of(sets: Sequence[Sizes], sizes: Sizes) -> list[int]:
@@ -18,4 +19,11 @@ def order_of(sets: Sequence[Sizes], sizes: Sizes) -> list[int]:
     return sorted(range(len(sets)), key=lambda n: (round(distance(sets[n]), 9), sorted(sets[n].items())))
 
 
-__all__ = ["Sizes", "order_of"]
+def is_far(known: Sizes, sizes: Sizes) -> bool:
+    """Whether one of the sizes is more than FAR times larger or smaller than the known one, so that plans for those
+    would waste much: a tile of as many rows as a large batch has is nearly empty in a small one."""
+    pairs = [(max(1, known[s]), max(1, sizes[s])) for s in known if s in sizes]
+    return any(max(pair) > FAR * min(pair) for pair in pairs)
+
+
+__all__ = ["FAR", "Sizes", "is_far", "order_of"]

@@ -3,7 +3,7 @@ program."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,18 @@ class Call(Ops):
         return refuse("E0144", self.name, op=self.target, fault=fault)
 
     # --- what it becomes
+
+    def translated(self, row: Callable[[Call], Any]) -> Any:
+        """What the op's row makes of the node. Raises Refused (E0144) where a symbol is given for what must be a
+        number."""
+        try:
+            return row(self)
+        except TypeError:
+            given = [key for key, value in self.args.items() if isinstance(value, Expr)
+                     or isinstance(value, list) and any(isinstance(v, Expr) for v in value)]  # fmt: skip
+            if not given:
+                raise
+            raise self.fault(Phrase("its {keys} is a symbol, not a number", keys=", ".join(given))) from None
 
     def promoted(self, *operands: Term | Number) -> list[Any]:
         """The operands in the dtype that torch computes in: that of the tensors with axes, unless one without axes, or

@@ -339,7 +339,7 @@ class _Graph:
             self._check_written(stated, written, number)
         call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
         start = len(self.program.ops)
-        found = _folded(call) or ATEN_OPS[word](call)
+        found = _folded(call) or call.translated(ATEN_OPS[word])
         results = found if isinstance(found, tuple) else (found,)
         for tensor, new in zip(silent.values(), results[len(outputs) :]):
             self._check_written(stated, tensor, number)
