@@ -49,13 +49,13 @@ IN_STEPS: dict[str, Rewrite] = {"R3471": fold_in_steps, "R3472": scan_in_steps} 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
     module, _ = products_together(rewritten(module, planner, REWRITES), planner)
+    module, _ = in_orders(module, planner, is_told=False)
+    module = rewritten(module, planner, IN_STEPS)
+    module = with_parts(module, parts_by(halve_maps, module, planner))
     module, _ = pages_read(module, planner)
     module, _ = columns_bounded(module, planner)
     module, _ = masks_widened(module, planner)
     module, _ = columns_split(module, planner)
-    module, _ = in_orders(module, planner, is_told=False)
-    module = rewritten(module, planner, IN_STEPS)
-    module = with_parts(module, parts_by(halve_maps, module, planner))
     module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
     return with_parts(module, sums_by(module, planner)), apart
@@ -176,23 +176,30 @@ def columns_split(module: region.Module, planner: Planner) -> tuple[region.Modul
     """The module with each two regions that share a kernel in two steps, where these take less; and the regions that
     each first of them became with its reader."""
     found: dict[str, Regions] = {}
-    sizes = sizes_of(module.model)
     for name, reader in readers_of(module).items():
         pair = module.program.region(name), module.program.region(reader)
         if pair[0].must_fuse or pair[1].must_fuse:
             continue
-        best, least = None, None
-        for way in ways(pair, sizes, planner.card.sms, Names.of(module)):
-            least = planner.us(module, *pair[:1]) if least is None else least
-            other = in_two_steps(module, pair, way)
-            if any(check_proofs(other, one) for one in way):
-                continue
-            # the kernel that combines starts early (`lower.gpu.early`): its start costs nothing
-            time = planner.us(other, way[0]) + planner.us(other, way[2]) - planner.card.start_us
-            if time < least:
-                best, least, found[name] = other, time, way
-        module = best or module
+        _, way = _least_of_pair(module, pair, planner)
+        if way:
+            module, found[name] = in_two_steps(module, pair, way), way
     return module, found
+
+
+def _least_of_pair(module: region.Module, pair: Regions, planner: Planner) -> tuple[float, Regions]:
+    """What two regions that share a kernel take at the least, and the two steps in which they do; none for one
+    kernel."""
+    best: Regions = ()
+    least = planner.us(module, pair[0])
+    for way in ways(pair, sizes_of(module.model), planner.card.sms, Names.of(module)):
+        other = in_two_steps(module, pair, way)
+        if any(check_proofs(other, one) for one in way):
+            continue
+        # the kernel that combines starts early (`lower.gpu.early`): its start costs nothing
+        time = planner.us(other, way[0]) + planner.us(other, way[2]) - planner.card.start_us
+        if time < least:
+            best, least = way, time
+    return least, best
 
 
 def columns_bounded(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
@@ -248,8 +255,8 @@ def pages_read(module: region.Module, planner: Planner) -> tuple[region.Module, 
         changed = tuple(other.program.region(one.name) for one in pair)
         if isinstance(streaming_of(*changed), str) or any(check_proofs(other, one) for one in changed):
             continue
-        before = planner.us(module, pair[0]) + sum(planner.us(module, one) for one in copies.values())
-        takes_less = planner.us(other, changed[0]) < before
+        before = _least_of_pair(module, pair, planner)[0] + sum(planner.us(module, one) for one in copies.values())
+        takes_less = _least_of_pair(other, changed, planner)[0] < before
         # no family reads pages of a cache without any: where sizes may be 0 the copies are made
         if takes_less and not planner.plans(other, *changed)[-1].assume:
             module, found[name] = other, tuple(one.name for one in copies.values())

@@ -77,22 +77,6 @@ def verdicts(
     for before, one in together:
         facts = {"region": one.name, "parts": Listing([n for n in one.parts if n != one.name], " and ")}
         said.append(Diag("R3484", one.name, facts, before.program.region(one.name).span))
-    module, read = pages_read(module, planner)
-    for name, copies in read.items():
-        facts = {"region": name, "copies": ", ".join(copies)}
-        said.append(Diag("R3481", name, facts, module.program.region(name).span))
-    module, bounded = columns_bounded(module, planner)
-    for name, (rows, columns, _) in bounded.items():
-        facts = {"parts": f"{rows.name}, {columns.name}", "region": name, "rows": rows.lets[0].expr.axes[0].size}
-        said.append(Diag("R3483", name, facts, module.program.region(name).span))
-    module, widened = masks_widened(module, planner)
-    for name, (*masks, _) in widened.items():
-        facts = {"region": name, "parts": ", ".join(one.name for one in masks)}
-        said.append(Diag("R3485", name, facts, module.program.region(name).span))
-    module, split = columns_split(module, planner)
-    for name, (first, second, last) in split.items():
-        facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
-        said.append(Diag("R3480", name, facts, second.span))
     module, turned = in_orders(module, planner)
     for one in turned:
         facts = {
@@ -112,6 +96,22 @@ def verdicts(
         if one is not module.program.region(name)
     ]
     module = with_parts(module, halved)
+    module, read = pages_read(module, planner)
+    for name, copies in read.items():
+        facts = {"region": name, "copies": ", ".join(copies)}
+        said.append(Diag("R3481", name, facts, module.program.region(name).span))
+    module, bounded = columns_bounded(module, planner)
+    for name, (rows, columns, _) in bounded.items():
+        facts = {"parts": f"{rows.name}, {columns.name}", "region": name, "rows": rows.lets[0].expr.axes[0].size}
+        said.append(Diag("R3483", name, facts, module.program.region(name).span))
+    module, widened = masks_widened(module, planner)
+    for name, (*masks, _) in widened.items():
+        facts = {"region": name, "parts": ", ".join(one.name for one in masks)}
+        said.append(Diag("R3485", name, facts, module.program.region(name).span))
+    module, split = columns_split(module, planner)
+    for name, (first, second, last) in split.items():
+        facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
+        said.append(Diag("R3480", name, facts, second.span))
     module, constants = turn_constants(module, planner.us)
     for one in constants:
         facts = {
