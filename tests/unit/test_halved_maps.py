@@ -70,6 +70,31 @@ def test_halves_that_break_vectors_or_share_nothing_stay(columns: int, is_shared
     assert halved(module) == module
 
 
+SCALED_HALVES = """tinyir 1.0 region
+
+model scaled
+  in  X           : fp32[4, 32, 64]
+  in  C           : fp32[4, 16]
+  out Y           : fp32[4, 32]
+
+program scaled
+
+region scaled
+  in  X           : fp32[4, 32, 64]
+  in  C           : fp32[4, 16]
+  out Y           : fp32[4, 32]
+  for i0: 4, i1: 32
+    %sum           = reduce sum (k0: 64) : fp32 { X[i0, i1, k0] }
+  yield Y[i0, i1] = mul(%sum, add((C[i0, i1]) where i1 < 16 else 0.0, (C[i0, i1 - 16]) where 0 <= i1 - 16 else 0.0))
+"""
+
+
+def test_a_fold_is_not_halved() -> None:
+    """It is a value of its point: the other half has another."""
+    module = region.parse(SCALED_HALVES)
+    assert halved(module) == module
+
+
 @needs_host_compiler
 def test_the_kernel_reads_what_both_halves_share_once() -> None:
     model = rotary(64, 64)

@@ -14,7 +14,7 @@ No choice is left, which neighbouring threads would make apart, and of the loads
 from __future__ import annotations
 
 from ...analysis.regions import analyse
-from ...ir.body import Axis, Body, Gather, Random, Read, Ref, Select, Ternary, Transpose, substitute, walk
+from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Select, Ternary, Transpose, substitute, walk
 from ...ir.expr import Expr
 from ...ir.intervals import Interval
 from ...ir.neighbours import ACCESS_BYTES
@@ -26,6 +26,8 @@ from ..problem import Map, kernels_of
 from .choices import broadcast, decided
 from .inline import Tangled, written_out
 from .parts import Surroundings, free_name
+
+UNLIKE = (Gather, Random, Reduce, Transpose)  # what is not one value of the point alone, which another point could have
 
 
 def halve_maps(region: Region, around: Surroundings) -> tuple[Region, ...]:
@@ -44,7 +46,7 @@ def _halved(region: Region) -> Region | None:
     nodes = [n for body in bodies_of(region) for n in walk(body)]
     axis, size = region.iters[-1], region.iters[-1].size.constant or 1
     narrow = min((t.type.dtype.bytes for t in (*region.inputs, *region.outputs)), default=1)
-    if size % (2 * (ACCESS_BYTES // narrow)) or any(isinstance(n, (Gather, Random, Transpose)) for n in nodes):
+    if size % (2 * (ACCESS_BYTES // narrow)) or any(isinstance(n, UNLIKE) for n in nodes):
         return None
     if any(y.guard or not any(axis.name in e.names() for e in y.index) for y in region.yields):
         return None
