@@ -93,9 +93,19 @@ CASES = {  # crossed reads, tensors, body
     ),
     "one axis is both": (0, "in X : fp32[N, N]\nout Y : fp32[N]", "for i0: N\nyield Y[i0] = X[i0, i0]"),
     "a guarded read": (
-        0,
+        1,
         "in X : fp32[N, M]\nout Y : fp32[M, N]",
         "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0] where 0 <= i0 - i1 else 0.0",
+    ),
+    "twice each element, with a border": (
+        1,
+        "in X : fp16[N, M]\nout Y : fp16[2*M + 2, N]",
+        "for i0: 2*M + 2, i1: N\nyield Y[i0, i1] = X[i1, floor((i0 + 1)/2) - 1] where 0 <= i0 - 1 < 2*M else 1.0",
+    ),
+    "a guarded read that a guard chooses": (
+        1,
+        "in X : fp32[N, M]\nout Y : fp32[M, N]",
+        "for i0: M, i1: N\n%x = X[i1, i0] where 0 <= i0 - i1 else 0.0\nyield Y[i0, i1] = %x where i1 < 20 else 2.0",
     ),
 }
 BLOCKS = {  # sides of those in which a tensor is turned
