@@ -271,3 +271,13 @@ def fp64() -> Made:
 @case
 def fp16() -> Made:
     return module(lambda s, x: (x.softmax(-1), x @ x.t(), x.sum())), [(drawn(3, 4).half(),)]
+
+
+@case
+def cache_and_mask() -> Made:
+    def forward(self: Any, q: Any, cache: Any, mask: Any) -> Any:
+        keys = torch.cat([cache, q], 2)
+        return torch.nn.functional.scaled_dot_product_attention(q, keys, keys, attn_mask=mask), keys
+
+    lengths = [(drawn(1, 2, 1, 8), drawn(1, 2, n, 8), drawn(1, 1, 1, n + 1)) for n in (5, 7, 9, 40)]
+    return module(forward), lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,10 +11,11 @@ from ..kit.records import dataclass, fields
 from .binding import sizes_from, symbols_of
 from .cut import pieces_of, supported_of
 from .decompositions import decompositions
+from .graph import extent_of, symbols_in
 from .piece import Piece
 from .report import tell
 
-_OF_MODELS = ("E01", "E10", "E11")  # codes of what a model says: its form, its types, its movements
+_OF_MODELS = ("E01", "E10", "E11", "E1304")  # codes of what a model says: its form, types, movements and axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +133,10 @@ def _giving(piece: Piece) -> Callable[..., Any]:
 
 def _take_out(fault: Refused, module: Any, refused: dict[str, str], whole: bool) -> None:
     """Leave the nodes to torch that are refused in the form that they have: by a translation, or by the front end of
-    what it makes, which names a value after its node. Raises the fault where it is any other, or where the graph shall
-    not be cut."""
+    what it makes, which names a value after its node. Two sizes that must be one are that where they are so for torch.
+    Raises the fault where it is any other, or where the graph shall not be cut."""
+    if _are_one_size(fault, module):
+        return
     names = {n.name for n in module.graph.nodes}
     found: dict[str, str] = {}
     for diag in fault.diags:
@@ -143,6 +147,21 @@ def _take_out(fault: Refused, module: Any, refused: dict[str, str], whole: bool)
     if not found.keys() - refused.keys():
         raise fault
     refused.update(found)
+
+
+def _are_one_size(fault: Refused, module: Any) -> bool:
+    """Whether sizes that the fault says must be one are so for torch, which told them apart since it had not asked yet.
+    It has a guard for it from then on, and one symbol for both."""
+    sizes: dict[str, Any] = {}
+    for size in (s for n in module.graph.nodes for s in getattr(n.meta.get("val"), "shape", ())):
+        if symbols_in(size):
+            with contextlib.suppress(ValueError):  # no fault names what our sizes cannot say
+                sizes[str(extent_of(size))] = size
+    for diag in fault.diags:
+        sides = [sizes.get(str(diag.facts.get(side, "")).rpartition("= ")[2]) for side in ("left", "right")]
+        if diag.code == "E1304" and None not in sides and str(sides[0].node.expr) != str(sides[1].node.expr):
+            return bool(sides[0] == sides[1])
+    return False
 
 
 def _static_inputs() -> Sequence[int]:
