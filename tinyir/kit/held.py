@@ -49,18 +49,15 @@ def is_marked(text: str) -> bool:
 
 
 def once(check: Check) -> Check:
-    """A check that is not asked again of the module that it has just found to hold: a stage's module is part of the
-    next one's. The object counts, not what is equal to it."""
+    """A check that is not asked again of the module that it has just been asked of: a stage's module is part of the
+    next one's, and several checks rest on one. The object counts, not what is equal to it."""
     last: list[Any] = []
 
     @functools.wraps(check)
     def asked(module: Any) -> list[Diag]:
-        if last and last[0] is module:
-            return []
-        found = check(module)
-        if not found:
-            last[:] = [module]
-        return found
+        if not last or last[0] is not module:
+            last[:] = [module, check(module)]
+        return list(last[1])
 
     return asked
 

@@ -138,6 +138,8 @@ def check(module: Module) -> list[Diag]:
 
     with span("plans"):
         found = plan_text.check(module.plans)
+    if any(d.is_error for d in region_text.check(module.plans.program)):
+        return found  # kernels compute the regions, which must mean something first
     found = [*found, *check_kernels(module)]
     if found:
         return found

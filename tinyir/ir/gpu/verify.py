@@ -37,8 +37,8 @@ from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of,
 
 
 def check_kernels(module: Any) -> list[Diag]:
-    """Invariants 2 to 16 and 18 of `ir.gpu.check`. A kernel whose head or names are wrong is not looked at further; a
-    further launch of it is only compared with it."""
+    """Invariants 2 to 16 and 18 of `ir.gpu.check`. A kernel whose head, whose names and counts, or whose words are
+    wrong is not looked at further; a further launch of it is only compared with it."""
     diags = [*_check_regions(module), *check_launches(module)]
     for kernel in module.kernels:
         with span("kernel", kernel.name):
@@ -61,8 +61,8 @@ def _check_kernel(kernel: Kernel, module: Any) -> list[Diag]:
                 found += check(kernel, walked, module)
         return found
 
-    named = said((_check_names, check_counts, _check_words, _check_indices, check_rows))
-    return named or said((*_CHECKS, *ORDER_CHECKS, check_copies, check_products))
+    names, words = (_check_names, check_counts), (_check_words, _check_indices, check_rows)
+    return said(names) or said(words) or said((*_CHECKS, *ORDER_CHECKS, check_copies, check_products))
 
 
 def _check_regions(module: Any) -> Iterator[Diag]:
@@ -73,8 +73,20 @@ def _check_regions(module: Any) -> Iterator[Diag]:
 
 
 def _check_head(kernel: Kernel, module: Any) -> Iterator[Diag]:
-    for words in (*_head_faults(kernel, module), *_once_faults(kernel, module), *_size_faults(kernel, module)):
+    """Its regions first: the rest asks what they are."""
+    faults = [*_unknown_regions(kernel, module)] or (
+        *_head_faults(kernel, module),
+        *_once_faults(kernel, module),
+        *_size_faults(kernel, module),
+    )
+    for words in faults:
         yield Diag("E1603", kernel.name, {"fault": words}, kernel.span)
+
+
+def _unknown_regions(kernel: Kernel, module: Any) -> Iterator[str]:
+    for name in kernel.regions:
+        if module.plans.program.program.region(name) is None:
+            yield Phrase("computes {name}, which is not a region of the program", name=name)
 
 
 def _head_faults(kernel: Kernel, module: Any) -> Iterator[str]:
@@ -82,9 +94,6 @@ def _head_faults(kernel: Kernel, module: Any) -> Iterator[str]:
     served = [k for k in module.kernels if k.name == kernel.serves and k.regions == kernel.regions and not k.serves]
     if kernel.serves and not served:
         yield Phrase("is for {serves}, which is not a kernel of the same regions", serves=kernel.serves)
-    for name in kernel.regions:
-        if module.plans.program.program.region(name) is None:
-            yield Phrase("computes {name}, which is not a region of the program", name=name)
     if kernel.arch not in ARCHS:
         yield Phrase("is for {arch}, not for one of {archs}", arch=kernel.arch, archs=", ".join(ARCHS))
 
@@ -101,7 +110,7 @@ def _once_faults(kernel: Kernel, module: Any) -> Iterator[str]:
         return
     kept = {t.name for t in program.program.buffers if t.attr("materialize") != "deferred"}
     for one in map(program.program.region, kernel.regions):
-        for name in sorted({t.name for t in one.outputs} - kept if one else ()):
+        for name in sorted({t.name for t in one.outputs} - kept):
             yield Phrase("is made once, and writes {name}, which is not a buffer of the program", name=name)
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
+from ...ir import region as region_text
 from ...ir.alike import Alike, form_of
-from ...ir.body import Read, walk
 from ...ir.model import Tensor as Declared
 from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
@@ -18,7 +18,7 @@ from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
 from ...ir.region import Module, Region
 from ...ir.runs import sharing
-from ...ir.traits import bodies_of, extent_of
+from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.held import once
 from ...kit.phrase import Phrase
@@ -41,8 +41,9 @@ MAX_COUNT = 1 << 24  # elements of a tile, tiles in order, persistent CTAs
 
 @once
 def check(module: Any) -> list[Diag]:
-    """What the families ask of plans, one function each, in this order. What rests on a word that is not known is not
-    looked at, so that one fault is one message.
+    """What the families ask of plans, one function each, in this order. Plans of regions that do not hold are not
+    looked at, for every family rests on what `ir.region.check` asks; nor is what rests on a word that is not known, so
+    that one fault is one message.
 
     1. kind and algo are known, the algo's own fields are there, and the regions are of its kind, siblings, or two that
       it computes together                                                       (E1502, E1503, E1517, E1580, E1582)
@@ -67,8 +68,9 @@ def check(module: Any) -> list[Diag]:
     17. what the family asks beside (its `legal`)                          (E1513, E1518, E1523, E1570, E1581,
       E1583, E1584)
     """
-    known = {r.name: r for r in reversed(module.program.program.regions)}
-    known = {name: r for name, r in known.items() if _has_tensors(r)}
+    if any(d.is_error for d in region_text.check(module.program)):
+        return []
+    known = {r.name: r for r in module.program.program.regions}
     declared = {t.name: replace(t, name="") for t in (*module.program.model.inputs, *module.program.model.outputs)}
     faultless: set[Hashable] = set()  # plans that are the same but for names are checked once
     diags: list[Diag] = []
@@ -80,13 +82,6 @@ def check(module: Any) -> list[Diag]:
             faultless |= {likeness} if not found and likeness is not None else set()
             diags += found
     return diags
-
-
-def _has_tensors(region: Region) -> bool:
-    """Whether a region has what it reads and writes; of one that has not, its language has told."""
-    own = {t.name for t in (*region.inputs, *region.outputs)}
-    reads = (n.tensor for body in bodies_of(region) for n in walk(body) if isinstance(n, Read))
-    return own.issuperset((*reads, *(y.output for y in region.yields)))
 
 
 def _all_faults_of(plan: Plan, regions: tuple[Region, ...], module: Module) -> list[Diag]:
