@@ -294,7 +294,8 @@ def check_model(model: Model) -> list[Diag]:
     3. alignment is a power of two                                             (E1314)
     4. a state is of one type and layout where it is read and written          (E1315)
     5. what is updated may be, and is so by one output alone                   (E1316)
-    6. a shape set names every symbol and nothing else, with sizes in range    (E1303)
+    6. a symbol has one range, and there is a size in it; a shape set has its name alone  (E0201, E0103)
+    7. a shape set names every symbol and nothing else, with sizes in range    (E1303)
     """
     diags = []
     for tensors in (model.inputs, model.outputs):
@@ -312,6 +313,11 @@ def check_model(model: Model) -> list[Diag]:
                 facts = {"tensor": t.name, "given": t.attr("alignment"), "most": MOST_ALIGNMENT}
                 diags.append(Diag("E1314", t.name, facts, t.span))
     diags += _check_states(model)
+    for names in ([r.symbol for r in model.ranges], [s.name for s in model.shape_sets]):
+        diags += [Diag("E0201", name, {"name": name}) for at, name in enumerate(names) if name in names[:at]]
+    for r in model.ranges:
+        if not 0 <= r.low <= r.high:
+            diags.append(Diag("E0103", r.symbol, {"key": r.symbol, "expected": "least..greatest"}))
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)

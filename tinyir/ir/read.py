@@ -122,9 +122,15 @@ def read_type(text: str) -> TensorType:
 
 @functools.lru_cache(maxsize=65536)
 def read_attrs(text: str) -> tuple[tuple[str, Any], ...]:
-    """`{key=value, ...}` as (key, item) pairs; an item is an Expr, a float, a str or a tuple of items."""
+    """`{key=value, ...}` as (key, item) pairs; an item is an Expr, a float, a str or a tuple of items. Raises Refused
+    (E0108 a key twice)."""
     tree = GRAMMAR.parse(text[1:-1], "attrs", offset=1, whole=text)
-    return tuple((str(a.children[0]), _item_of(a.children[1])) for a in tree.children if a is not None)
+    found: dict[str, Any] = {}
+    for key, value in (a.children for a in tree.children if a is not None):
+        if str(key) in found:
+            raise refuse("E0108", span=token_span(key, offset=1), key=str(key))  # the attributes are in brackets
+        found[str(key)] = _item_of(value)
+    return tuple(found.items())
 
 
 def _item_of(tree: Any) -> Any:
@@ -133,7 +139,7 @@ def _item_of(tree: Any) -> Any:
     if tree.data == "neg_float":
         return -float(tree.children[0])
     if tree.data == "string":
-        return string_of(tree.children[0], offset=1)  # the attributes are in brackets
+        return string_of(tree.children[0], offset=1)
     if tree.data == "list":
         return tuple(_item_of(i) for i in tree.children if i is not None)
     return expr_of(tree)

@@ -17,8 +17,8 @@ from typing import Any
 from ..kit.work import count
 from .expr import Atom, Bound, Expr, Floor, Monomial
 
-WORDS = frozenset(
-    "and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity NaN".split()
+WORDS = frozenset(  # in capitals too
+    "and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity nan".split()
 )
 Axes = tuple[tuple[str, Expr], ...]
 Ranges = tuple[tuple[str, int, int], ...]
@@ -46,13 +46,18 @@ def identifiers(names: Iterable[str]) -> dict[str, str]:
     return given
 
 
+def is_word(name: str) -> bool:
+    """Whether isl would read a name as a word of its own."""
+    return name.lower() in WORDS
+
+
 def symbol_params(symbols: Iterable[str]) -> dict[Expr, str]:
     """Another name for each symbol that isl would not read as one: a dot in it, or a word of isl's own."""
     names = list(symbols)
-    odd = [s for s in names if s in WORDS or identifier(s) != s]
+    odd = [s for s in names if is_word(s) or identifier(s) != s]
     params: dict[Expr, str] = {}
     for symbol in odd:
-        params[Expr.of(symbol)] = identifier(f"{symbol}_" if symbol in WORDS else symbol, [*params.values(), *names])
+        params[Expr.of(symbol)] = identifier(f"{symbol}_" if is_word(symbol) else symbol, [*params.values(), *names])
     return params
 
 
@@ -95,7 +100,7 @@ def _affine_monomial(monomial: Monomial, params: dict[Expr, str]) -> Expr:
             return as_affine(atom.num, params) // atom.den
     if term not in params:
         word = "_".join(a if isinstance(a, str) else "floor" for a in monomial)
-        params[term] = identifier(f"{word}_" if word in WORDS else word, [*params.values(), *term.names()])
+        params[term] = identifier(f"{word}_" if is_word(word) else word, [*params.values(), *term.names()])
     return Expr.of(params[term])
 
 

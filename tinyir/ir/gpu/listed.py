@@ -17,8 +17,11 @@ from .points import Guarded, Point, Ranged
 MOST_POINTS = 1 << 21  # of one store: some 20 ms for each thing that is worked out for them
 
 
+MOST_BITS = 31  # of a number of the text: times a name, of 31 bits too, it is one of a column's 64
+
+
 class TooMany(Exception):
-    """More points than a list has room for."""
+    """More points than a list has room for, or greater numbers."""
 
 
 def elements_of(
@@ -26,7 +29,7 @@ def elements_of(
 ) -> Any:
     """The numbers, in a tensor of such a shape, of the elements at `index` over all points, as an array: as often as
     points are there. Elements outside of `clip` are left out. Raises TooMany for more than `most` points (default:
-    MOST_POINTS)."""
+    MOST_POINTS), and for numbers of more than MOST_BITS."""
     import numpy as np
 
     fixed = _fixed(point)
@@ -37,7 +40,7 @@ def elements_of(
             columns, count = _with_dim(held.says, columns, count, fixed, MOST_POINTS if most is None else most)
         elif isinstance(held.says, Guarded):
             columns, count = _kept(_holds(held.says, columns, count), columns)
-    at = [np.broadcast_to(np.asarray(e.evaluate(columns), np.int64), (count,)) for e in map(point.expr, index)]
+    at = [np.broadcast_to(np.asarray(_value(e, columns), np.int64), (count,)) for e in map(point.expr, index)]
     number = np.zeros(count, np.int64)
     inside = np.ones(count, bool)
     for axis, place in enumerate(at):
@@ -90,7 +93,7 @@ def _with_dim(
 ) -> tuple[dict[str, Any], int]:
     import numpy as np
 
-    first, last = (np.asarray(e.evaluate(columns), np.int64) for e in (ranged.first, ranged.last))
+    first, last = (np.asarray(_value(e, columns), np.int64) for e in (ranged.first, ranged.last))
     step = ranged.step
     value = fixed.get(ranged.dim)
     if value is not None:
@@ -114,14 +117,20 @@ def _holds(guard: Guarded, columns: dict[str, Any], count: int) -> Any:
 
     found = np.ones(count, bool)
     for b in guard.bounds:
-        value = b.expr.evaluate(columns)
+        value = _value(b.expr, columns)
         if b.equals is not None:
-            found &= value == b.equals.evaluate(columns)
+            found &= value == _value(b.equals, columns)
         if b.lower is not None:
-            found &= b.lower.evaluate(columns) <= value
+            found &= _value(b.lower, columns) <= value
         if b.upper is not None:
-            found &= value < b.upper.evaluate(columns)
+            found &= value < _value(b.upper, columns)
     return ~found if guard.is_broken else found
+
+
+def _value(e: Expr, columns: dict[str, Any]) -> Any:
+    if e.bits > MOST_BITS:
+        raise TooMany
+    return e.evaluate(columns)
 
 
 def _kept(is_kept: Any, columns: dict[str, Any]) -> tuple[dict[str, Any], int]:

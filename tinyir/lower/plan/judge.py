@@ -18,7 +18,7 @@ from ...kernels.candidate import Candidate
 from ...kernels.cost import cost_of, costs_of
 from ...kernels.family import Family, Needs, Problem, Proposal
 from ...kernels.sheet import Sheet
-from ...kit.numbers import Number, at_row, pick
+from ...kit.numbers import Number, at_row, least, pick
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ...target.arch import Arch
@@ -26,6 +26,7 @@ from ...target.device import Device
 
 SMEM_SHARE = 0.8
 MOST_NUMBERS = 3  # of a tile, of threads, of a micro tile, of a cluster
+MOST = 1 << 62  # what a number of a text counts as at most: columns of int64 hold it
 Stop = tuple[Number, Callable[[int], str]]  # whether a plan breaks a rule, and the rule in words, by row
 
 
@@ -251,7 +252,7 @@ def _decisive(plan: Plan, occupancy: Number) -> tuple[Number, ...]:
     shape = plan.cluster.shape if plan.cluster else ()
     is_alone = math.prod(shape) == 1  # of a row: one CTA is not a cluster
     several = [pick(is_alone, -1, size) for size in shape]
-    return (
+    found = (
         0 if plan.consumers else -occupancy,  # whose clocks know one CTA on an SM
         -plan.widest,
         *(
@@ -263,13 +264,14 @@ def _decisive(plan: Plan, occupancy: Number) -> tuple[Number, ...]:
         plan.parts,
         len(plan.layout),
     )
+    return tuple(least(number, MOST) for number in found)
 
 
 def _assumed(one: Plan) -> tuple[int, int, int]:
     """Guards, the elements that they ask for, and the numbers of which sizes are to be multiples."""
     multiples = (c for b in one.assume if b.equals is not None for c, m in b.expr.terms if m)
-    least = sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
-    return len(one.assume), least, sum(map(abs, multiples))
+    elements = sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
+    return len(one.assume), min(elements, MOST), min(sum(map(abs, multiples)), MOST)
 
 
 __all__ = ["Group", "Judged", "judged_of"]

@@ -18,7 +18,12 @@ def value(e: Expr, names: Mapping[str, Any]) -> Any:
     """An integer, one for each thread where they differ, or None where it is not known."""
     try:
         return e.evaluate(names)
-    except (KeyError, TypeError, ZeroDivisionError):  # TypeError: a name that is None
+    except (
+        KeyError,
+        TypeError,
+        ZeroDivisionError,
+        OverflowError,
+    ):  # a name that is None, a number of more than 64 bits
         return None
 
 
