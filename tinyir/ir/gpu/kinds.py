@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ...kit.phrase import Phrase
+from ..body import show_body
 from ..ops import REDUCERS
 from ..plan.words import WORDS
 from . import nodes
@@ -109,7 +110,10 @@ _REDUCERS = tuple(r.name.lower() for r in REDUCERS.values() if r.fold)
 _FOLDS = (("reducer", lambda s: s.op, _REDUCERS),)
 # Of each kind of statement what its words are, which of them it says, and those that are known.
 _WORDS: dict[type, tuple[tuple[str, Callable[[Any], Any], tuple], ...]] = {
-    nodes.Reg: ((Phrase("kind of registers"), lambda s: s.kind, ("", *KINDS)),),
+    nodes.Reg: (
+        (Phrase("kind of registers"), lambda s: s.kind, ("", *KINDS)),
+        (Phrase("start of a matrix in registers"), lambda s: _start(s), ("", "mma = 0.0")),
+    ),
     nodes.Shared: (
         (Phrase("kind of shared memory"), lambda s: s.kind, ("", "wgmma")),
         ("swizzle", lambda s: s.swizzle, (0, 16, 32, 64, 128)),
@@ -137,6 +141,13 @@ _WORDS: dict[type, tuple[tuple[str, Callable[[Any], Any], tuple], ...]] = {
     nodes.LookBack: _FOLDS,
     nodes.Atomic: _FOLDS,
 }
+
+
+def _start(s: nodes.Reg) -> str:
+    """What a matrix in registers starts from: its kind and the number; empty where it is none, or starts from none."""
+    if s.init is None or not s.kind or s.kind in ROW_KINDS:
+        return ""
+    return f"{s.kind} = {'0.0' if s.is_zeroed else show_body(s.init)}"
 
 
 def words_of(s: Any) -> Iterator[tuple[str, Any, tuple]]:

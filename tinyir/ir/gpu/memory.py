@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...kit.records import dataclass, field
 from ...kit.span import Span
-from ..body import Body
+from ..body import Body, Literal
 from ..expr import Bound, Expr
 from ..model import show_name
 from ..types import TensorType
@@ -78,7 +79,8 @@ class Reg:
     With a kind one matrix that the threads share: `wgmma` (a warpgroup's accumulator), `wgmma_a` (its left operand),
     `mma` (a warp's accumulator), `mma_a`, `mma_b` (a warp's operands), `rows`, one element for each row of a `wgmma`
     matrix, alike in the four threads that hold the row, `row_parts`, of each row four elements, one in each of these
-    threads, that are still to be folded, or `mma_rows` and `mma_row_parts`, the same of an `mma` matrix.
+    threads, that are still to be folded, or `mma_rows` and `mma_row_parts`, the same of an `mma` matrix. Of matrices
+    an `mma` alone starts from a number, which is 0.
     """
 
     name: str
@@ -87,6 +89,11 @@ class Reg:
     kind: str = ""
     init: Body | None = None
     span: Span | None = place_in_text()
+
+    @property
+    def is_zeroed(self) -> bool:
+        """Whether all its bits are 0 at first."""
+        return isinstance(self.init, Literal) and self.init.value == 0 and math.copysign(1, self.init.value) > 0
 
 
 ROUNDINGS = ("", "tf32")

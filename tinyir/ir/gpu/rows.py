@@ -69,6 +69,7 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
     if isinstance(s, nodes.Mma):
         yield from _unmet_by_warp(s, v)
     yield from _of_another_matrix(s, v)
+    yield from _elsewhere(s, v)
     for body in bodies_in(s):
         for node in _parts_read(body, v):
             if not (isinstance(s, nodes.Assign) and _is_scaled(s, body, node, v)):
@@ -124,6 +125,25 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
             s.to.name,
             Phrase("has parts of rows, and starts at {value}, four of which would be folded", value=s.value.value),
         )
+
+
+def _elsewhere(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
+    """Elements of the sum that `each` walks, from its corner on, other than the current one."""
+    around = next((p for p in reversed(v.path) if isinstance(p, nodes.Each)), None)
+    if around is None or _kind(v, around.of) not in ROWS or len(around.names) != 2:
+        return
+    corner = around.at or (Expr.of(0),) * 2
+    current = tuple(start + name for start, name in zip(corner, around.names))
+    read = [n.index for body in bodies_in(s) for n in walk(body) if isinstance(n, Read) and n.tensor == around.of]
+    written = [s.to.index] if isinstance(s, nodes.Assign) and s.to.name == around.of else []
+    for index in (*read, *written):
+        if tuple(map(v.facts.plain, index)) != tuple(map(v.facts.plain, current)):
+            what = Phrase(
+                "is not at the current element of `each {around}`, which is [{current}]",
+                around=", ".join(around.names),
+                current=", ".join(map(str, current)),
+            )
+            yield around.of, what
 
 
 def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,7 @@ class Ampere:
         name = self.names.of("array", s.name)
         ring = f"[{s.ring}]" if s.ring > 1 else ""
         if s.kind == "mma":
-            start = " = {}" if s.init is not None else ""
+            start = " = {}" if s.is_zeroed else ""
             self.say(
                 f"float {name}{ring}[{rows // PIECE}][{columns // COLUMNS}][4]{start};  // this thread's part of "
                 f"its warp's [{rows}, {columns}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...ir.body import Binary, Body, Literal, Read
+from ...ir.body import Binary, Body, Read
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
@@ -286,11 +286,11 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         dtype = (memory_type if s.name in self.carrying else arithmetic_type)(s.type.dtype)
         if s.name in self.in_words:
             dtype, sizes = "unsigned int", (*sizes[:-1], sizes[-1] // WORD)
-        zero = isinstance(s.init, Literal) and s.init.value == 0
         count = 1
         for size in sizes:
             count *= size
-        init = " = {}" if zero else f" = {{{self.values.value(s.init)}}}" if s.init is not None and count == 1 else ""
+        one = f" = {{{self.values.value(s.init)}}}" if s.init is not None and count == 1 else ""
+        init = " = {}" if s.is_zeroed else one
         self.say(f"{dtype} {name}{''.join(f'[{n}]' for n in sizes)}{init};")
         if s.init is not None and not init:
             for depth, size in enumerate(sizes):

@@ -144,7 +144,7 @@ def in_words(kernel: nodes.Kernel) -> frozenset[str]:
         s.name
         for s in statements(kernel.body)
         if isinstance(s, nodes.Reg) and not s.kind and s.ring == 1 and s.type.dtype.name in BYTES
-        if s.init is None or isinstance(s.init, Literal) and s.init.value == 0
+        if s.init is None or s.is_zeroed
     }
     if not found:
         return frozenset()

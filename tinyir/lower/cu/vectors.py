@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...ir.body import Literal, Read, Select
+from ...ir.body import Read, Select
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.walk import own_names_in, statements
@@ -104,7 +104,7 @@ def carrying(kernel: nodes.Kernel) -> frozenset[str]:
         s.name: s.type.dtype
         for s in statements(kernel.body)
         if isinstance(s, nodes.Reg) and not s.kind and s.type.dtype.name in SMALL_FLOATS
-        if s.init is None or isinstance(s.init, Literal) and s.init.value == 0
+        if s.init is None or s.is_zeroed
     }
     named = found and set().union(*(_computed(s, found) for s in statements(kernel.body)))
     return frozenset(found.keys() - named)
