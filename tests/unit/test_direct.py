@@ -85,6 +85,38 @@ def test_more_windows_are_folded_as_playback_folds_them(seed: int) -> None:
     check_drawn(seed)
 
 
+ALONE = """\
+tinyir 1.0 region
+
+model m
+  in  x : fp32[{h}, {w}]
+  in  t : fp32[3, 2]
+  out y : fp32[{rows}, {columns}]
+
+program m
+
+region r
+  in  x : fp32[{h}, {w}]
+  in  t : fp32[3, 2]
+  out y : fp32[{rows}, {columns}]
+  for i0: {rows}, i1: {columns}
+    %y = reduce sum (k0: 3, k1: 2) : fp32 {{ {body} }}
+  yield y[i0, i1] = %y
+"""
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("body", ["x[i0 + k0, i1 + k1]", "mul(x[i0 + k0, i1 + k1], t[k0, k1])"])
+def test_an_image_without_planes_is_folded(body: str) -> None:
+    """Whatever the block of a thread: all plans are declared, and the first of each walk and of each block run."""
+    text = ALONE.format(h=11, w=9, rows=9, columns=8, body=body)
+    plans = plans_of(text)
+    chosen = {bool(p.cache): p for p in plans}
+    assert len(chosen) == 2
+    for one in chosen.values():
+        check_plan(text, one, 1)
+
+
 WALKED: dict[str, dict[str, Any]] = {
     "by ones": {"sizes": (17, 8), "window": (5, 3), "before": (2, 1), "behind": (2, 1)},
     "by twos": {"sizes": (19, 6), "steps": (2, 1)},

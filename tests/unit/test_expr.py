@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -35,6 +36,17 @@ points = st.fixed_dictionaries({n: st.integers(-20, 20) for n in NAMES})
 def test_text_round_trip(e: Expr) -> None:
     assert read_expr(str(e)) == e
     assert str(read_expr(str(e))) == str(e)
+
+
+def test_places_in_shapes_round_trip() -> None:
+    """Numbers that are parted by one shape after another, as reshapes part them."""
+    for sizes in itertools.product((2, 3, 6, 9), repeat=3):
+        for ways in itertools.product((0, 1), repeat=3):
+            e = Expr.of("i0") + 9 * Expr.of("i1")
+            for size, way in zip(sizes, ways):
+                e = e - e // size * size if way else e // size
+            assert read_expr(str(e)) == e
+            assert e.evaluate({"i0": 7, "i1": 31}) == read_expr(str(e)).evaluate({"i0": 7, "i1": 31})
 
 
 @given(expressions, expressions, points, st.integers(1, 12))

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tinyir.ir import region
+from tinyir.ir.evaluate import convert, widened
+from tinyir.ir.types import DTYPES
 from tinyir.play import body
 from tinyir.play import region as player
 
@@ -21,6 +23,42 @@ def read(path: Path) -> region.Module:
 
 def normal(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float16)
+
+
+PRODUCT = """\
+tinyir 1.0 region
+
+model m
+  in  x : {0}[40, 6]
+  in  w : {0}[40, 6]
+  out y : {0}[40]
+
+program m
+
+region r
+  in  x : {0}[40, 6]
+  in  w : {0}[40, 6]
+  out y : {0}[40]
+  for i0: 40
+    %y = reduce sum (k0: 6) : {0} {{ mul(x[i0, k0], w[i0, k0]) }}
+  yield y[i0] = %y
+"""
+
+
+@pytest.mark.parametrize("is_in_pieces", [False, True])
+@pytest.mark.parametrize("name", [d.name for d in DTYPES.values() if d.is_float])
+def test_products_are_rounded_before_they_are_added(
+    name: str, is_in_pieces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As tiny text says it; the sum of 16 and 8 bits once, however it is parted."""
+    if is_in_pieces:
+        monkeypatch.setattr(body, "MOST_POINTS", 50)
+    draw, dtype = np.random.default_rng(0), DTYPES[name]
+    x, w = (convert(draw.integers(-9, 10, (40, 6)) / 4, dtype) for _ in range(2))
+    product = convert(widened(x) * widened(w), dtype)
+    wanted = convert(widened(product).sum(1), dtype)
+    found = player.play(region.parse(PRODUCT.format(name)), {"x": x, "w": w})["y"]
+    assert found.tobytes() == wanted.tobytes()
 
 
 @pytest.mark.parametrize("m, n, k", [(3, 4, 5), (100, 37, 61), (1, 1, 1), (7, 5, 0), (0, 5, 3)])

@@ -315,7 +315,7 @@ def _floordiv(num: Expr, den: Expr) -> Expr:
     if rest.constant is not None:
         return whole
     common = math.gcd(divisor, *(c for c, m in rest.terms if m))
-    if common > 1:  # a floor left alone with a factor of 1 may now be one with this
+    if common > 1 or rest != num:  # a floor left alone with a factor of 1 may now be one with this
         return whole + _floordiv(_sum(tuple((c // common, m) for c, m in rest.terms)), _constant(divisor // common))
     return whole + Expr(((1, (Floor(rest, _constant(divisor)),)),))
 

@@ -130,11 +130,13 @@ def _reduce(body: Reduce, frame: Frame, is_guarded: bool) -> Grid:
     names = tuple(a.name for a in body.axes)
     if body.op == "sum" and body.dtype.is_float and len(factors_of(body)) > 1 and 0 not in inside.extent(names):
         found = contract(body, inside, lambda b, f: evaluate(b, f, is_guarded))
-        return Grid(convert(found.array, body.dtype), found.axes)
-    return _fold(body, inside, names, is_guarded)
+    else:
+        found = _fold(body, inside, names, is_guarded)
+    return Grid(convert(found.array, body.dtype), found.axes)
 
 
 def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) -> Grid:
+    """The fold's value over its free axes, in the compute dtype of its accumulator: what is rounded is the whole."""
     start, stop = frame.spans[names[0]]
     points = int(np.prod([float(n) for n in frame.extent(set(names) | _axes_read(body.body, frame))]))
     if body.op not in ("argmax", "argmin") and points > MOST_POINTS and stop - start > 1:
@@ -159,7 +161,7 @@ def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) 
     ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op]
     with np.errstate(all="ignore"):
         found = ufunc.reduce(array.astype(works_in, copy=False), axis=dims, initial=neutral(body.op, body.dtype))
-    return Grid(convert(np.asarray(found), body.dtype), kept)
+    return Grid(np.asarray(found), kept)
 
 
 def _axes_read(body: Body, frame: Frame) -> set[str]:

@@ -16,15 +16,17 @@ import numpy as np
 from ..ir.body import Binary, Body, Read, Reduce, Ref, Select, walk
 from ..ir.expr import Expr
 from ..ir.present import guard_names
-from .arrays import compute_dtype
+from .arrays import compute_dtype, numpy_dtype
 from .grid import Frame, Grid, union
 
 MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped over
 
 
 def factors_of(body: Reduce) -> tuple[Body, ...]:
-    """The factors of the product that a fold sums: a single one when it is not a product. Only the outermost product
-    may widen."""
+    """The factors of the product that a fold sums: a single one when it is not a product, or when the product is
+    rounded before it is added. Only the outermost product may widen."""
+    if compute_dtype(body.dtype) != numpy_dtype(body.dtype):
+        return (body.body,)
 
     def split(node: Body, is_outermost: bool) -> list[Body]:
         if (

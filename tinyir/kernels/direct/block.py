@@ -49,6 +49,11 @@ class Block:
         return self.rows * self.walk, self.columns, self.wide
 
     @property
+    def along(self) -> str:
+        """The axis that a thread has neighbours along; empty where it has none. An image may have no planes at all."""
+        return self.kernel.planes[-1].name if self.wide > 1 else ""
+
+    @property
     def results(self) -> int:
         """Of a thread, of one fold."""
         return self.rows * self.columns * self.wide

@@ -152,7 +152,7 @@ def _beside_issued(block: Block, fold: Fold, region: Region) -> float:
 
 def _in_neighbours(block: Block, read: Read, region: Region) -> tuple[bool, bool]:
     """Whether a factor is another one for each neighbour of a thread, and whether these are one access."""
-    name = block.kernel.planes[-1].name if block.wide > 1 else ""
+    name = block.along
     is_wide = name in names_of(read)
     return is_wide, is_wide and is_one_access(region, read, name, block.wide)
 

@@ -37,10 +37,9 @@ def held(block: Block) -> int:
 def kept(block: Block) -> int:
     """Registers of the factors of all taps, which a walk keeps."""
     (fold,) = block.kernel.folds
-    plane = block.kernel.planes[-1].name
     return sum(
         math.prod(a.size.constant for a in fold.reduce.axes if a.name in names_of(read))
-        * (block.wide if plane in names_of(read) else 1)
+        * (block.wide if block.along in names_of(read) else 1)
         for read in beside_of(fold)
     )
 

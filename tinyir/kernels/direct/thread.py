@@ -338,7 +338,7 @@ class Step:
     def _point(self) -> dict[str, Expr]:
         point = self.thread.point()
         if self.thread.block.wide > 1:
-            name = self.thread.kernel.planes[-1].name
+            name = self.thread.block.along
             point[name] = Expr.of(name) + self.thread.turn
         return point
 
@@ -352,7 +352,7 @@ class Step:
 
     def _held(self, read: Read) -> Body:
         thread, block = self.thread, self.thread.block
-        name = thread.kernel.planes[-1].name if block.wide > 1 else ""
+        name = block.along
         if name not in names_of(read):
             value = thread.fresh.name(f"{read.tensor}.at")
             self.before.append(nodes.Value(value, read))

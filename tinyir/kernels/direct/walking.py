@@ -112,8 +112,8 @@ class Walking(Thread):
         block, names = self.block, names_of(read)
         taps = [a for a in self.fold.reduce.axes if a.name in names]
         at = tuple(Expr.of(a.name) for a in taps)
-        name = self.kernel.planes[-1].name
-        is_wide = block.wide > 1 and name in names
+        name = block.along
+        is_wide = name in names
         register, turn = self.fresh.name(f"{read.tensor}.held"), Expr.of(self.turn)
         place = (*at, turn) if is_wide else at
         value = moved(read, {name: Expr.of(name) + turn}) if is_wide else read
