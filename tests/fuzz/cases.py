@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tinyir.ir import tiny
+from tinyir.runtime.arrays import write_arrays
 
 from . import sandbox
 from .shrink import Case, smallest
@@ -35,7 +36,7 @@ def keep_program(folder: Path, case: Case, arch: str, device: str) -> None:
     """Keep a program that was planned for `arch` and run on `device`."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "program.tiny").write_text(tiny.show(case.module), encoding="utf-8")
-    np.savez_compressed(folder / "inputs.npz", **case.arrays)
+    write_arrays(str(folder / "inputs.npz"), case.arrays)
     (folder / "command").write_text(f"program --arch={arch} --device={device}\n", encoding="utf-8")
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from tinyir.ir import tiny
+from tinyir.ir.evaluate import convert
+from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
+from tinyir.play.arrays import adopt
 from tinyir.runtime.arrays import random_arrays, read_arrays, sizes_for, write_arrays
 
 MODEL = tiny.parse(
@@ -126,12 +129,10 @@ def test_sizes_are_checked_against_the_signature() -> None:
         assert codes(fault.value) == expected
 
 
-def test_bf16_survives_a_npz(tmp_path: Path) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    from tinyir.ir.types import DTYPES
-    from tinyir.play.arrays import adopt
-
-    array = np.array([1.5, -2.0, np.inf]).astype(ml_dtypes.bfloat16)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3,), (), (0, 2)])
+def test_every_dtype_survives_a_npz(dtype: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    array = convert(np.full(shape, 1.5), DTYPES[dtype])
     write_arrays(str(tmp_path / "a.npz"), {"x": array})
-    back = adopt(read_arrays([str(tmp_path / "a.npz")])["x"], DTYPES["bf16"])
-    assert back.dtype == array.dtype and np.array_equal(back.view(np.uint16), array.view(np.uint16))
+    back = adopt(read_arrays([str(tmp_path / "a.npz")])["x"], DTYPES[dtype])
+    assert back.dtype == array.dtype and back.shape == shape and back.tobytes() == array.tobytes()

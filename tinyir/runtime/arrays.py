@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
+from ..ir.evaluate import FROM_ML_DTYPES
 from ..ir.model import Model, Tensor
 from ..ir.types import DTYPES, DType
 from ..kit.diag import Diag, Refused, refuse
@@ -83,12 +84,16 @@ def read_arrays(sources: Iterable[str]) -> dict[str, np.ndarray]:
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write a .npz file, all or nothing, the same bytes for the same arrays. Raises Refused (E0009)."""
+    """Write a .npz file, all or nothing, the same bytes for the same arrays; of dtypes that NumPy has not as raw bytes,
+    which `play.arrays.adopt` sees as they were. Raises Refused (E0009)."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             member = io.BytesIO()
-            np.lib.format.write_array(member, np.ascontiguousarray(array).reshape(array.shape), allow_pickle=False)
+            held = np.ascontiguousarray(array).reshape(array.shape)
+            if array.dtype.name in FROM_ML_DTYPES:  # one of them is written as `<f1` otherwise, which nothing reads
+                held = held.view(f"V{array.dtype.itemsize}")
+            np.lib.format.write_array(member, held, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), member.getvalue())
     write_whole(Path(path), whole.getvalue())
 
