@@ -34,7 +34,7 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, 65504.0, 3e38)
 
 
 class TooLarge(Exception):
-    """A value has more elements or axes than a small program should."""
+    """A value has more elements or axes than a small program should, or a size that no input has."""
 
 
 @dataclass
@@ -170,8 +170,11 @@ class Maker:
         self.builder.open(None, name)
         given = row.lower(self.builder, tuple(operands), attrs)
         given = given if isinstance(given, tuple) else (given,)
+        known = {n for t in self.builder.inputs for d in t.type.shape for n in d.names()}
         for ref in given:
             if ref.rank > MOST_RANK or math.prod(d.evaluate(SIZES) for d in ref.shape) > MOST:
+                raise TooLarge
+            if not known.issuperset(n for d in ref.shape for n in d.names()):
                 raise TooLarge
         names = [f"{name}.{n}" if n else name for n in range(len(given))]
         return self.builder.close(given, names, [None] * len(given), [None] * len(given))

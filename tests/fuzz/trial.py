@@ -8,6 +8,7 @@ the other side of a comparison or of a floor) is not asked.
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from tinyir.ir import manifest, tiny
-from tinyir.ir.evaluate import convert, widened
+from tinyir.ir.evaluate import convert
 from tinyir.ir.pipeline import STAGES
-from tinyir.ir.types import DType
+from tinyir.ir.types import DTYPES, DType, TensorType
 from tinyir.kit.diag import Refused
+from tinyir.kit.records import replace
 from tinyir.lower import language_of, lower_to
 from tinyir.play.arrays import adopt, bind_symbols
 from tinyir.play.book import play as play_book
@@ -29,7 +31,8 @@ from tinyir.runtime.run import run
 
 Arrays = Mapping[str, np.ndarray]
 SHAKES = 4  # how often a program is played with other roundings
-ROOM = 8  # how many times as far as those a number may be
+ROOM = 8  # how many times as far as those a number may be; of 16 and 8 bits, which are moved by as much as they may be,
+NARROW_ROOM = 3
 LEAST = {"fp64": 1e-12, "fp32": 2e-6, "fp16": 2e-3, "bf16": 2e-2, "fp8e4m3": 0.13, "fp8e5m2": 0.26}  # relative
 # of 16 and 8 bits, what may be rounded from another number: attention rounds its weights before it divides them
 ROUGH = frozenset("CAST EXP2 LOG2 SIN TANH ERF SQRT RSQRT RECIP FDIV REDUCE SCAN SCATTER POW".split())
@@ -50,35 +53,57 @@ class Fault:
 
 
 class _Shaken(Player):
-    """Playback in which inexact results are moved by a few units in their last place."""
+    """Playback in which inexact results are moved by a few units in their last place. What has few digits is exact, and
+    stays: 0, 1 and 0.5 are what libraries agree on."""
 
     def __init__(self, module: tiny.Module, symbols: Mapping[str, int], seed: int):
         super().__init__(module, symbols)
         self.draw = np.random.default_rng(seed)
 
     def value(self, value: tiny.Value) -> np.ndarray:
-        found = super().value(value)
         dtype = value.type.dtype
-        if not dtype.is_float or found.size == 0:
-            return found
-        return self.moved(found, dtype, value.op in ROUGH)
-
-    def moved(self, found: np.ndarray, dtype: DType, is_rough: bool) -> np.ndarray:
-        """Numbers with few digits are exact, and stay: 0, 1 and 0.5 are what libraries agree on."""
+        if not dtype.is_float or dtype.bits < 32 and value.op not in ROUGH:
+            return super().value(value)
         if dtype.bits >= 32:
-            scale = 2.0**-50 if dtype.bits == 64 else 2.0**-21
+            found = super().value(value)
             digits = np.frexp(found)[0] * 2**12
-            is_exact = ~np.isfinite(found) | (digits == np.trunc(digits))
-            with np.errstate(all="ignore"):
-                shaken = found * (1 + scale * self.draw.uniform(-1, 1, found.shape))
-            return np.where(is_exact, found, shaken).astype(found.dtype)
-        if not is_rough:
-            return found
-        wide = widened(found)
+            is_exact = digits == np.trunc(digits)
+            by = self.draw.uniform(-1, 1, found.shape) * 2.0 ** (-50 if dtype.bits == 64 else -21)
+        else:
+            found = super().value(_unrounded(value))
+            is_exact = convert(found, dtype) == found
+            by = self.draw.uniform(-1.5, 1.5, found.shape) * 2.0**-dtype.digits
         with np.errstate(all="ignore"):
-            shaken = convert(wide * (1 + 2.0**-dtype.digits * self.draw.uniform(-1.5, 1.5, found.shape)), dtype)
-        digits = np.frexp(wide)[0] * 4
-        return np.where(~np.isfinite(wide) | (digits == np.trunc(digits)), found, shaken)
+            moved = np.where(is_exact | ~np.isfinite(found), found, found * (1 + by))
+        return convert(moved.astype(found.dtype), dtype)
+
+
+class _Wide(Player):
+    """Playback without the roundings to 16 and 8 bits that attention leaves out between its products; results are
+    rounded."""
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        found = super().run(inputs)
+        return {t.name: convert(found[t.name], t.type.dtype) for t in self.module.model.outputs}
+
+    def value(self, value: tiny.Value) -> np.ndarray:
+        if value.op == "CAST" and value.type.dtype.is_float and value.type.dtype.bits < 32:
+            return super().value(_unrounded(value))
+        for operand in value.operands if value.op == "BITCAST" else ():  # which looks at the bits
+            self.found[operand] = convert(self.found[operand], self.types[operand].dtype)
+        return super().value(value)
+
+    @functools.cached_property
+    def types(self) -> Mapping[str, TensorType]:
+        """The type of every value and input."""
+        return self.module.type_of()
+
+
+def _unrounded(value: tiny.Value) -> tiny.Value:
+    """A value of 16 or 8 bits as it is before it is rounded."""
+    wide = DTYPES["fp32"]
+    attrs = tuple((key, wide if key == "dtype" else item) for key, item in value.attrs)
+    return replace(value, type=TensorType(wide, value.type.shape), attrs=attrs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +135,7 @@ def wanted_of(module: tiny.Module, arrays: Arrays) -> dict[str, Wanted]:
     sizes = bind_symbols(module.model, arrays)
     inputs = {t.name: adopt(arrays[t.name], t.type.dtype) for t in module.model.inputs}
     right = Player(module, sizes).run(inputs)
-    shaken = [_Shaken(module, sizes, seed).run(inputs) for seed in range(SHAKES)]
+    shaken = [_Wide(module, sizes).run(inputs), *(_Shaken(module, sizes, n).run(inputs) for n in range(SHAKES))]
     return {t.name: _wanted(right[t.name], [s[t.name] for s in shaken], t.type.dtype) for t in module.model.outputs}
 
 
@@ -127,7 +152,8 @@ def _wanted(right: np.ndarray, shaken: list[np.ndarray], dtype: DType) -> Wanted
         spread = np.where(is_finite & is_steady, spread, 0)
         least = LEAST[dtype.name]
         is_near = spread <= 0.1 * np.maximum(np.abs(wide), 1) + 2 * least * np.abs(wide)
-        room = ROOM * spread + least * np.abs(np.where(is_finite, wide, 0)) + LEAST["fp32"] * (dtype.bits < 64) / 100
+        factor = NARROW_ROOM if dtype.bits < 32 else ROOM
+        room = factor * spread + least * np.abs(np.where(is_finite, wide, 0)) + LEAST["fp32"] * (dtype.bits < 64) / 100
     return Wanted(right, room, is_steady & is_near)
 
 

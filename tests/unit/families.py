@@ -89,7 +89,8 @@ def with_infinity(module: plan.Module, sizes: Mapping[str, int], seed: int) -> A
 
 
 def of_scores(scale: float) -> Callable[[plan.Module, Mapping[str, int], int], Arrays]:
-    """Normal numbers of this scale; the first row of a mask sees nothing."""
+    """Normal numbers of this scale; the first row of a mask sees nothing, and all scores of the last row are far below
+    0."""
 
     def drawn(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
         made = dict(whole(module, sizes, seed))
@@ -97,6 +98,9 @@ def of_scores(scale: float) -> Callable[[plan.Module, Mapping[str, int], int], A
         for name, array in made.items():
             if array.dtype != bool:
                 made[name] = (draw.standard_normal(array.shape) * scale).astype(array.dtype)
+        if "K" in made and "Q" in made:
+            made["K"] -= 4
+            made["Q"][..., -1, :] = 4
         if "mask" in made:
             made["mask"][..., 0, :] = False
         return made
@@ -111,6 +115,12 @@ def updates(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
     return {**whole(module, sizes, seed), "at": at}
 
 
+def rows_at(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
+    """Whole numbers, some of whose rows go where no row is."""
+    made, n = whole(module, sizes, seed), sizes["L"]
+    return {**made, "at": np.random.default_rng(seed).integers(-n - 2, n + 2, made["at"].shape)}
+
+
 def gathered(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
     """A table whose elements are all different, read at its ends, outside of it, and far outside."""
     table = np.arange(1, 5 * 77 + 1, dtype=np.float32).reshape(5, 77)
@@ -119,19 +129,31 @@ def gathered(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays
 
 def with_ties(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
     """Rows whose largest element comes twice, or is behind NaNs."""
-    x = np.random.default_rng(3).integers(-9, -1, (4, 333)).astype(np.float32)
-    x[0, [90, 200]], x[1, 332], x[2, [16, 31, 300]], x[3, 331:] = -1, -1, -1, np.nan
+    x = np.random.default_rng(3).integers(-9, -1, (4, 600)).astype(np.float32)
+    x[0, [90, 200]], x[1, 592], x[2, [16, 31, 560]], x[3, 598:] = -1, -1, -1, np.nan
     return {"X": x[: sizes["R"], : sizes["N"]].copy()}
 
 
+def with_a_low_row(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
+    """Whole numbers; of the first row and the first column all are the same, and less than what a fold might wrongly
+    begin with."""
+    made = dict(whole(module, sizes, seed))
+    made["X"][0] = made["X"][..., :1] = -3
+    return made
+
+
 NEAR = 1e-3
-OF_SCORES = (of_scores(3), of_scores(0.3))
+OF_SCORES = (of_scores(8), of_scores(0.3))
 INPUTS = {  # of the cases that take other numbers than whole ones: what draws them, how near outputs are
     "hopper words thrice": ((with_infinity,), 1e-4),
     "scatter": ((updates,), 0.0),
     "scatter by atomics": ((updates,), 0.0),
     "scatter by compare and swap": ((updates,), 0.0),
     "gather": ((gathered,), 0.0),
+    "few columns": ((with_a_low_row,), 0.0),
+    "rows of a cache": ((rows_at,), 0.0),
+    "argmax": ((with_a_low_row,), 0.0),
+    "plain of two folds": ((with_a_low_row,), 0.0),
     "argmax in steps": ((with_ties,), 0.0),
     "product": ((whole,), NEAR),
     **{f"softmax{of}": ((spread(300),), 4e-3 if of == " odd" else NEAR) for of in ("", " resident", " odd")},

@@ -18,7 +18,7 @@ from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.dry import check_dry_runs
 from tinyir.ir.gpu.nodes import Kernel
 from tinyir.ir.gpu.verify import check_kernels, exprs_in
-from tinyir.ir.gpu.walk import statements
+from tinyir.ir.gpu.walk import names_in, statements
 from tinyir.ir.gpu.writes import check_writes
 
 CHECKS = (check_kernels, check_dry_runs, check_writes)  # each is asked where those before it have found nothing
@@ -236,6 +236,23 @@ def _is_met_twice(m: Mutant) -> bool:
     return at > 0 and m.beside[at - 1] == m.statement
 
 
+def _is_before_the_first_use(m: Mutant) -> bool:
+    """Of a warp's barrier, between the one before and the one after it: what shared memory is touched before it is not
+    touched after it."""
+    if m.rule != "barrier dropped" or m.statement.scope != "warp":
+        return False
+    before, after = m.beside[: m.at], m.beside[m.at + 1 :]
+    if not all(any(isinstance(s, nodes.Barrier) for s in beside) for beside in (before, after)):
+        return False
+    shared = {s.name for s in statements(m.kernel.body) if isinstance(s, nodes.Shared)}
+
+    def touched(some: Iterable[Any]) -> set[str]:
+        near = itertools.takewhile(lambda s: not isinstance(s, nodes.Barrier), some)
+        return {name for s in statements(near) for name in names_in(s)} & shared
+
+    return not touched(reversed(before)) & touched(after)
+
+
 def _is_fenced_already(m: Mutant) -> bool:
     """Since the fence before this one threads have touched no register that a product works on."""
     between = list(itertools.takewhile(lambda s: s != m.statement, reversed(m.beside[: m.at])))
@@ -251,6 +268,7 @@ HARMLESS = (
     _is_told_by_another,
     _is_last_group,
     _is_met_twice,
+    _is_before_the_first_use,
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.plan import Bind, Plan, Vectorize
+from tinyir.ir.types import DTYPES
 from tinyir.kernels.parts.guards import guarded_axes
 from tinyir.kernels.problem import kernel_of
 from tinyir.kit.diag import Diag, Refused
@@ -148,6 +149,23 @@ def test_a_scan_gives_what_playback_gives_at_each_run_the_same_bits(name: str, t
         assert all(
             array.tobytes() == first[output].tobytes() for output, array in simulated(code, arrays, seed).items()
         )
+
+
+@needs_compiler
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("dtype", ["i8", "u8", "i16", "fp16", "bf16", "fp8e4m3", "fp8e5m2"])
+def test_what_is_before_the_first_element_is_the_narrow_dtypes(dtype: str, width: int) -> None:
+    """An exclusive scan begins with the number that changes none of its dtype, not with that of the wider one in which
+    it is computed."""
+    outputs = "".join(f"\nout {op} : {dtype}[160]" for op in ("max", "min"))
+    scans = "".join(f"\n%{op} = scan {op} exclusive (i0) : {dtype} {{ X[i0] }}" for op in ("max", "min"))
+    yields = "".join(f"\nyield {op}[i0] = %{op}" for op in ("max", "min"))
+    _, code = lowered(module_of(f"in X : {dtype}[160]{outputs}", f"for i0: 160{scans}{yields}", width, turns=1))
+    arrays = random_arrays(code.region.model, {}, 3)
+    wanted, found = played(code, arrays), simulated(code, arrays)
+    for op, end in (("max", DTYPES[dtype].lowest), ("min", DTYPES[dtype].highest)):
+        assert float(found[op][0]) == float(end)
+        assert found[op].tobytes() == wanted[op].tobytes()
 
 
 @needs_compiler
