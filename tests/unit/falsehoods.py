@@ -14,7 +14,7 @@ ENTRY = re.compile(r"^    \S")
 def falsehoods(certificate: str, most: int) -> Iterator[tuple[str, str]]:
     """What was planted, and the certificate with it; `most` of each kind."""
     lines = certificate.splitlines()
-    for make in (_dropped, _times, _bounds, _statuses, _swapped, _twice, _heads, _texts, _order):
+    for make in (_dropped, _times, _bounds, _statuses, _swapped, _twice, _heads, _texts, _order, _points):
         kept = 0
         for what, changed in make(lines):
             if kept < most and changed != lines:
@@ -119,6 +119,14 @@ def _is_written_at(name: str, lines: list[str]) -> bool:
         if re.match(rf"\|\s+(?:store|%\S+ = tma_store) [^<=]*\b{re.escape(name)}\b", line):
             return True
     return False
+
+
+def _points(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """A point that an element does not give, and one that is not said."""
+    for at, line in enumerate(lines):
+        if line.startswith("      at "):
+            yield line, [*lines[:at], f"{line} + 1", *lines[at + 1 :]]
+            yield line, lines[:at] + lines[at + 1 :]
 
 
 ORDERS = re.compile(r"\|\s+(?:wait|arrive|advance|wait_group|barrier) (?! )")

@@ -29,8 +29,7 @@ from .falsehoods import falsehoods
 
 SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.gpu"))
 NETWORKS: dict[str, Callable[..., RandomModel]] = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit}
-MOST_LINES = 800  # of code in what adds up sums: it is to be read by whoever trusts it
-MODELS = ("once", "run")  # of how a kernel writes and waits
+MOST_LINES = 1280  # of code in the verifier: it is to be read by whoever trusts it
 STDLIB = {"__future__", "ast", "collections", "contextlib", "functools", "hashlib", "itertools", "math", "re", "typing"}
 
 
@@ -60,15 +59,16 @@ def counts_of(source: str) -> Counter[str]:
 
 
 def test_certificates_of_all_samples_hold_and_are_proven() -> None:
-    """The order in which warpgroups that take turns use shared memory is listed: such a kernel is not run."""
-    in_turns = {name for name in SAMPLES if "mbarrier turn" in sample(name, "gpu")}
-    found = sum((counts_of(certificate(name)) for name in SAMPLES if name not in in_turns), Counter[str]())
-    assert found["proven"] >= 0.99 * found.total()
-    assert found["guarded"] > 0
-    for name in in_turns:
-        lines = certificate(name).splitlines()
-        what = {lines[at - 1].strip() for at, line in enumerate(lines) if line.strip() == "listed"}
-        assert what <= {"used in order", "turns in a run"}, name
+    found = {name: counts_of(certificate(name)) for name in SAMPLES}
+    total = sum(found.values(), Counter[str]())
+    assert total["proven"] >= 0.98 * total.total()
+    assert total["guarded"] > 0
+
+
+def test_warpgroups_that_take_turns_are_proven() -> None:
+    in_turns = [name for name in SAMPLES if "mbarrier turn" in sample(name, "gpu")]
+    assert in_turns
+    assert [name for name in in_turns if counts_of(certificate(name))["listed"]] == []
 
 
 @pytest.mark.slow
@@ -96,12 +96,51 @@ def refusals(name: str, most: int) -> Counter[str]:
 def test_falsehoods_are_refused() -> None:
     found = sum((refusals(name, 24) for name in ("embedding", "layernorm")), refusals("mlp", 2))
     assert found.total() > 200
-    assert set(found) == {"counts", "digest", "header", "line", "missing", "of nothing", "sum"}
+    assert set(found) == {"counts", "digest", "header", "line", "missing", "of nothing", "sum", "text"}
 
 
 @pytest.mark.slow
 def test_falsehoods_about_tensor_cores_are_refused() -> None:
     assert refusals("mlp", 30).total() > 200
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        (
+            "layernorm",
+            [("grid [floor((R + 3)/4)]", "grid [floor((R + 7)/4)]")],
+        ),  # CTAs beside the tensor
+        ("layernorm", [("let i0 = 4*cta.x + thread.y", "let i0 = 4*cta.x + thread.y + 1")]),  # the first row is left
+        ("layernorm", [("let i0 = 4*cta.x + thread.y", "let i0 = 3*cta.x + thread.y")]),  # rows that two CTAs write
+        ("layernorm", [("for u in 0..3", "for u in 0..2")]),  # the last third of a row is left
+        ("embedding", [("let e = 128*cta.x + thread.x", "let e = 128*cta.x + lane")]),  # warps write what others do
+    ],
+)
+def test_a_store_is_proven_where_it_writes_each_element_once(name: str, changes: list[tuple[str, str]]) -> None:
+    text = sample(name, "gpu")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    checked = Verifier(Draft(gpu.parse(text)).show(""), is_draft=True)
+    listed = {what.rpartition(" ")[0] for verdict in checked.verdicts() for _, what in verdict.listed}
+    shown = {"no element twice", "every element"} - listed
+    assert shown == ({"no element twice", "every element"} if "R + 7" in text else shown - {"every element"})
+    assert len(shown) < 2 or "R + 7" in text
+
+
+def test_what_makes_a_floor_one_holds_of_positive_divisors_alone() -> None:
+    """Of a divisor that may be 0 both halves of it together would say that it is not."""
+    source = certificate("blur_of_blur")
+    start = source.index("    divisor: ")
+    end = source.index("\n", source.index("      proven", start))
+    claim = source[start:end].split("\n")[0]
+    divisor = claim.partition(": ")[2].removesuffix(" - 1")
+    floor = f"floor(e/({divisor}))"
+    terms = f"1*deny + 1*(e - {divisor}*{floor}) + 1*({divisor}*{floor} + {divisor} - 1 - e)"
+    with pytest.raises(Refused) as refused:
+        list(Verifier(f"{source[:start]}{claim}\n      proven {terms}{source[end:]}").verdicts())
+    assert refused.value.kind == "sum"
 
 
 def test_a_text_that_is_no_text_is_refused() -> None:
@@ -155,9 +194,7 @@ def code_lines(file: Path) -> int:
 
 
 def test_the_verifier_is_small() -> None:
-    sizes = {file.stem: code_lines(file) for file in Path(verifier.__file__).parent.glob("*.py")}
-    assert sum(size for stem, size in sizes.items() if stem not in MODELS) < MOST_LINES
-    assert all(sizes[stem] < MOST_LINES / 2 for stem in MODELS)
+    assert sum(code_lines(file) for file in Path(verifier.__file__).parent.glob("*.py")) < MOST_LINES
 
 
 def test_commands_certify_and_verify(tmp_path: Path) -> None:

@@ -8,12 +8,16 @@ from collections import Counter
 from collections.abc import Container, Iterable
 
 from ..ir import gpu
+from ..ir.expr import Expr
+from ..ir.model import show_name
 from ..kit.records import dataclass, replace
-from .places import Wanted, wanted_of
+from .known import Wanted
+from .places import wanted_of
 from .rules import named_of
 from .sums import Proof, Term
 
 HEADER = "tinyir 1.0 cert"
+TOGETHER = ("no element twice", "every element")  # what is shown of several goals
 Place = tuple[int, str]  # a line, and what is to be shown there
 
 
@@ -26,13 +30,16 @@ class Entry:
     goal: str = ""
     proof: Proof | None = None
     status: str = "proven"
+    points: tuple[tuple[str, Expr], ...] = ()
 
     def lines(self) -> Iterable[str]:
         """The text of it."""
         yield f"    {self.what}{self.goal and ': ' + self.goal}"
+        for name, value in self.points:
+            yield f"      at {show_name(name)}: {value}"
         for fact, terms in self.proof.first if self.proof is not None else ():
             yield f"      so {fact}: {_sum(terms)}"
-        yield f"      {self.status}{' ' + _sum(self.proof.sum) if self.proof is not None else ''}"
+        yield f"      {self.status} {_sum(self.proof.sum) if self.proof is not None else ''}".rstrip()
 
 
 class Draft:
@@ -71,14 +78,15 @@ class Draft:
 
 
 def _entry(one: Wanted) -> Entry:
-    if str(one.goal).isdigit():
-        return Entry(one.line, one.what, str(one.goal))
-    proof = one.known.sums.proof_of(one.goal)
+    goals = str(one.goals[0]) if len(one.goals) == 1 and not one.what.startswith(TOGETHER) else ""
+    if goals.isdigit():
+        return Entry(one.line, one.what, goals)
+    proof = one.known.sums.proof_of(one.goals[0]) if goals else one.proof
     if proof is None:
-        return Entry(one.line, one.what, str(one.goal), status="listed")
+        return Entry(one.line, one.what, goals, status="listed", points=one.points)
     sums = (*(terms for _, terms in proof.first), proof.sum)
     by_data = any(f in one.known.data for terms in sums for t in terms for f in t.factors)
-    return Entry(one.line, one.what, str(one.goal), proof, "guarded" if by_data else "proven")
+    return Entry(one.line, one.what, goals, proof, "guarded" if by_data else "proven", one.points)
 
 
 def _sum(terms: Iterable[Term]) -> str:

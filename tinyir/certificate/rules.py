@@ -40,7 +40,7 @@ def named_of(kernel: Kernel, module: gpu.Module) -> Iterator[tuple[int, str]]:
     stores = [s.to.name for s in statements(kernel.body) if isinstance(s, STORES)]
     for name in dict.fromkeys(stores):
         if name not in shared:
-            yield kernel.span.line, f"written once {show_name(name)}"
+            yield kernel.span.line, f"one store {show_name(name)}"
             yield kernel.span.line, f"not read {show_name(name)}"
     for role in kernel.body:
         for s in statements(role.body) if isinstance(role, nodes.Role) else ():

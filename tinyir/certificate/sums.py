@@ -54,8 +54,9 @@ class Proof:
 class Sums:
     """Searches among facts that are added block by block. `ranges`: numbers between which names are."""
 
-    def __init__(self, facts: Iterable[tuple[Expr, bool]], around: Sums | None = None):
-        self.around = around
+    def __init__(self, facts: Iterable[tuple[Expr, bool]], around: Sums | None = None, most: int = MOST_FACTS):
+        self.around, self.most = around, most
+        self.work: int | None = None  # facts that searches may still look at, where they are counted
         self.facts = dict(facts)
         self.ranges: dict[str, Interval] = {} if around is None else dict(around.ranges)
         self.lets: dict[str, Expr] = {} if around is None else dict(around.lets)  # name - what it means
@@ -89,11 +90,15 @@ class Sums:
         first: dict[Expr, tuple[Term, ...]] = {}
         for stage in range(3 if depth else 1):
             found: list[Fact] = [Fact(rounded(-goal - 1), (None,))]
-            for _ in _rounds(found, known, goal, bool(stage)):
+            for _ in _rounds(found, known, goal, bool(stage), self.most):
                 count("sums sought")
+                if self.work is not None:
+                    self.work -= len(found)
+                    if self.work < 0:
+                        return None
                 terms = _refuted(found)
                 if terms is not None:
-                    return Proof(_needed(first, terms), terms)
+                    return Proof(needed({fact: (fact, sum_of) for fact, sum_of in first.items()}, terms), terms)
             if stage < 2 and depth:
                 first |= self._signs(found, known, depth)
             if stage == 1:
@@ -134,15 +139,18 @@ class Sums:
         return shown
 
 
-def _needed(first: dict[Expr, tuple[Term, ...]], terms: Iterable[Term]) -> tuple[tuple[Expr, tuple[Term, ...]], ...]:
-    """What is shown first and made use of, in an order in which it can be shown."""
+def needed(
+    shown: Mapping[Expr, tuple[Expr, tuple[Term, ...]]], terms: Iterable[Term]
+) -> tuple[tuple[Expr, tuple[Term, ...]], ...]:
+    """What is shown first (by its rounded form) and made use of, in an order in which it can be shown."""
     found: dict[Expr, tuple[Term, ...]] = {}
 
     def take(terms: Iterable[Term]) -> None:
-        for factor in (f for t in terms for f in t.factors if f is not None):
-            if factor in first and factor not in found:
-                take(first[factor])
-                found[factor] = first[factor]
+        for factor in (rounded(f) for t in terms for f in t.factors if f is not None):
+            fact, sum_of = shown.get(factor, (factor, ()))
+            if sum_of and fact not in found:
+                take(sum_of)
+                found[fact] = sum_of
 
     take(terms)
     return tuple(found.items())
@@ -167,7 +175,7 @@ def _divided(found: list[Fact], known: dict[Expr, bool], lets: Mapping[str, Expr
     return shown
 
 
-def _rounds(found: list[Fact], known: dict[Expr, bool], goal: Expr, is_wide: bool) -> Iterator[None]:
+def _rounds(found: list[Fact], known: dict[Expr, bool], goal: Expr, is_wide: bool, most: int) -> Iterator[None]:
     """Adds facts that share a monomial with those that there are, the axioms of floors, and products; if `is_wide`
     facts too that have a product with a name of the goal."""
     unused = dict(known)
@@ -177,7 +185,7 @@ def _rounds(found: list[Fact], known: dict[Expr, bool], goal: Expr, is_wide: boo
     wide = {a for _, m in goal.terms for a in m} if is_wide else set()
     naturals = {e.terms[0][1][0] for e in known if len(e.terms) == 1 and e.terms[0][0] == 1 and len(e.terms[0][1]) == 1}
     size = 0
-    while size < len(found) <= MOST_FACTS:
+    while size < len(found) <= most:
         for fact in found[size:]:
             seen |= {m for _, m in fact.value.terms if m}
         size = len(found)
@@ -282,4 +290,4 @@ def _gauss(rows: list[list[Fraction]], width: int) -> list[Fraction] | None:
     return found
 
 
-__all__ = ["Proof", "Sums", "Term", "rounded"]
+__all__ = ["Proof", "Sums", "Term", "needed", "rounded"]

@@ -5,10 +5,9 @@ it, and takes nothing for shown but what it has added up or looked for again:
 
     polynomials   integers and facts
     text          kernels as lines
-    places        that places are inside and divisors positive, each by a sum that the certificate gives
+    places        that places are inside, divisors positive, elements written once: sums that the certificate gives
     rules         tokens, barriers, what a card has
     run           that shared memory is used in order
-    once          that each element of a tensor is written once
     certificate   the text of a certificate, and its verdicts
 
 What it does not look at it trusts; `TRUSTED` has that by name.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from .places import OF_DATA, OF_TEXT, Obligation, Scope, places
-from .polynomials import Key, Poly, Unreadable, add, constant, key, multiply, number, read
+from .polynomials import FLOORS, Key, Poly, Unreadable, add, axioms, constant, floors_in, key, multiply, number, read
 from .rules import rules
-from .text import Text
+from .text import Kernel, Text
 
 HEADER = "tinyir 1.0 cert"
 DEEPEST = 12  # of brackets in brackets
@@ -26,6 +26,9 @@ def _bracketed(depth: int) -> str:
 
 
 FACTOR = re.compile(rf"\*(?:deny|{_bracketed(DEEPEST)})")
+UNREADABLE = (  # what a text raises that speaks of what there is not; the checker of gpu text would not let it through
+    *(Unreadable, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError),
+)
 TERM = re.compile(rf"\s*([-+]?)\s*(\d+)((?:{FACTOR.pattern})+)")
 
 
@@ -42,6 +45,7 @@ class Claim(NamedTuple):
 
     line: int
     goal: str
+    points: list[tuple[str, str]]  # each point in terms of the element that it writes
     first: list[tuple[str, str]]  # what is shown first, and its sum
     status: str = ""
     sum: str = ""
@@ -82,7 +86,7 @@ class Certificate:
                 self._claim(at, line.split(maxsplit=1), len(lines), what)
             elif line.strip():
                 what, _, goal = line.strip().partition(": ")
-                self.claims.setdefault((len(lines), what), []).append(Claim(at, goal, []))
+                self.claims.setdefault((len(lines), what), []).append(Claim(at, goal, [], []))
         self.text = "\n".join(lines) + "\n"
         if self.digests.get("gpu") != digest(self.text):
             raise Refused("digest", 2, "gpu")
@@ -90,11 +94,11 @@ class Certificate:
     def _claim(self, at: int, words: list[str], number: int, what: str) -> None:
         claim = self.claims[number, what].pop()
         rest = words[1] if len(words) > 1 else ""
-        if claim.status or words[0] not in ("so", "proven", "guarded", "listed"):
+        if claim.status or words[0] not in ("at", "so", "proven", "guarded", "listed"):
             raise Refused("line", at, " ".join(words))
-        if words[0] == "so":
+        if words[0] in ("at", "so"):
             fact, _, terms = rest.partition(": ")
-            claim.first.append((fact, terms))
+            (claim.points if words[0] == "at" else claim.first).append((fact, terms))
         else:
             claim = claim._replace(status=words[0], sum=rest)
         self.claims[number, what].append(claim)
@@ -109,8 +113,13 @@ class Verifier:
         self.is_draft, self.unconfirmed = is_draft, set[tuple[int, str]]()
         self.certificate = certificate
         self.open = {key: list(claims) for key, claims in certificate.claims.items()}
-        self.facts = 0
-        self.text = _readable(lambda: Text(certificate.text))
+        self.facts, self.points = 0, dict[int, Any]()
+        try:
+            self.text = Text(certificate.text)
+            for line, claim in ((line, claim) for (line, _), found in self.open.items() for claim in found):
+                self.points.setdefault(line, []).extend((point, read(value)) for point, value in claim.points)
+        except UNREADABLE as fault:
+            raise Refused("text", 1, str(fault)) from fault
 
     def is_about(self, text: str) -> bool:
         """Whether it is a certificate of this gpu or CUDA text."""
@@ -122,7 +131,7 @@ class Verifier:
         for kernel in self.text.kernels:
             counts: Counter[str] = Counter()
             listed: list[tuple[int, str]] = []
-            for one in _readable(lambda: [*places(kernel, self.text), *rules(kernel, self.text)]):  # noqa: B023
+            for one in self._obligations(kernel):
                 status = self._status(one)
                 counts[status] += 1
                 if status == "listed":
@@ -135,10 +144,18 @@ class Verifier:
         if not self.is_draft and self.certificate.counts != show_counts(total):
             raise Refused("counts", 1, show_counts(total))
 
+    def _obligations(self, kernel: Kernel) -> Iterator[Obligation]:
+        """What there is to show of a kernel. Raises Refused."""
+        try:
+            yield from places(kernel, self.text, self.points)
+            yield from rules(kernel, self.text, self.points)
+        except UNREADABLE as fault:
+            raise Refused("text", 1, str(fault)) from fault
+
     def _status(self, one: Obligation) -> str:
         """How an obligation is covered."""
-        number_of = None if one.goal is None else constant(one.goal)
-        if number_of is not None and number_of >= 0:
+        numbers = [constant(goal) for goal in one.goals]
+        if len(numbers) == 1 and numbers[0] is not None and numbers[0] >= 0:
             return "proven"
         claims = self.open.get((one.line, one.what), [])
         for at, claim in enumerate(claims):
@@ -159,34 +176,44 @@ class Verifier:
 
     def _covers(self, one: Obligation, claim: Claim) -> bool:
         """Whether a claim is about this obligation and holds."""
-        if claim.status == "listed" or one.goal is None:
+        if claim.status == "listed" or not one.goals or one.scope is None:
             is_right = claim.status == "listed" or one.shows and claim.status == "proven"
-            return is_right and not claim.sum and not claim.first
-        shown: dict[Key, str] = {}
-        if read(claim.goal) != one.goal:
+            return is_right and not (claim.sum or claim.first)
+        if claim.goal and [read(claim.goal)] != one.goals:
             return False
-        for fact, terms in claim.first:
+        shown: dict[Key, str] = {}
+        for fact, terms in (*claim.first, (claim.goal, claim.sum))[: None if claim.goal else -1]:
             poly = read(fact)
             how = self._adds_up(poly, terms, one.scope, shown)
             if how is None:
                 return False
             shown[key(poly)] = how
-        how = self._adds_up(one.goal, claim.sum, one.scope, shown)
-        return how is not None and claim.status == ("guarded" if how == OF_DATA else "proven")
+        found = [self._known(key(goal), one.scope, shown) for goal in one.goals]
+        ways = [known[0] for known in found if known is not None]
+        return len(ways) == len(found) and claim.status == ("guarded" if OF_DATA in ways else "proven")
+
+    def _known(self, fact: Key, scope: Scope, shown: dict[Key, str]) -> tuple[str, bool] | None:
+        """How it is known that a polynomial is >= 0, and whether it is 0; None where it is not known."""
+        self.facts += 1
+        number_of = constant(dict(fact))
+        if fact in shown or number_of is not None and number_of >= 0:
+            return shown.get(fact, OF_TEXT), False
+        found = scope.knows(fact)
+        for atom in floors_in((dict(fact),)) if found is None else ():
+            if fact in map(key, axioms(atom)):  # they hold where the divisor is positive
+                is_positive = key(add(FLOORS[atom][1], number(-1)))
+                how = OF_TEXT if atom in scope.divisors else (self._known(is_positive, scope, shown) or (None,))[0]
+                found = (how, False) if how else None
+        return found
 
     def _adds_up(self, goal: Poly, terms: str, scope: Scope, shown: dict[Key, str]) -> str | None:
         """How it is known that goal >= 0 where the terms add up to a negative number; None where they do not."""
-        denial = key(add(add({}, goal, -1), number(-1)))
-        total: Poly = {}
-        how = OF_TEXT
+        denial, total, how = key(add(add({}, goal, -1), number(-1))), number(0), OF_TEXT
         for sign, times, factors in _terms(terms):
             product, is_equal, is_known = number(times), False, True
             for factor in factors:
-                self.facts += 1
                 fact = denial if factor == "deny" else key(read(factor[1:-1]))
-                known = (OF_TEXT, False) if factor == "deny" else scope.knows(fact)
-                if known is None and fact in shown:
-                    known = shown[fact], False
+                known = (OF_TEXT, False) if factor == "deny" else self._known(fact, scope, shown)
                 is_known = is_known and known is not None
                 if known is not None:
                     how = OF_DATA if known[0] == OF_DATA else how
@@ -197,15 +224,6 @@ class Verifier:
             total = add(total, product, sign)
         found = constant(total)
         return how if found is not None and found < 0 else None
-
-
-def _readable(work: Callable[[], Any]) -> Any:
-    """What is read of a text. Raises Refused for one that the checker of gpu text would not let through, as it speaks
-    of what there is not."""
-    try:
-        return work()
-    except (Unreadable, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as fault:
-        raise Refused("text", 1, str(fault)) from fault
 
 
 def _terms(text: str) -> Iterator[tuple[int, int, list[str]]]:

@@ -118,6 +118,12 @@ def floors_in(polys: Iterable[Poly]) -> dict[str, None]:
     return found
 
 
+def names_in(poly: Poly) -> set[str]:
+    """The names that are spoken of, those inside floors too."""
+    sides = [poly, *(side for atom in floors_in((poly,)) for side in FLOORS[atom])]
+    return {atom for side in sides for monomial in side for atom in monomial if atom not in FLOORS}
+
+
 def axioms(atom: str) -> tuple[Poly, Poly]:
     """What makes a floor one: 0 <= n - d*q, and n - d*q <= d - 1."""
     above, below = FLOORS[atom]

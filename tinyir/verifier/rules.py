@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .once import once
-from .places import Obligation
+from .places import STORES, Obligation, Points, stored, stored_by
 from .polynomials import WORD
 from .run import ORDERING, disorder
 from .text import Kernel, Line, Text, bytes_of, statements
@@ -19,16 +18,16 @@ DEFINING = frozenset("let least most for order each choose".split())
 WAITS = {"cp_async": "cp_async", "wgmma": "wgmma", "tma_store": "tma_store", "tma_load": "", "send": ""}
 
 
-def rules(kernel: Kernel, text: Text) -> Iterator[Obligation]:
+def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     """The obligations of a kernel that are not bounds, each with whether its rule shows it."""
     body = list(statements(kernel.body))
-    shared = sum(-(-bytes_of(s) // 128) * 128 for s in body if s.kind == "shared")
-    shared += sum(8 * s.get("ring", 1) for s in body if s.kind == "mbarrier")
+    size_of_arrays = sum(-(-bytes_of(s) // 128) * 128 for s in body if s.kind == "shared")
+    size_of_arrays += sum(8 * s.get("ring", 1) for s in body if s.kind == "mbarrier")
     roles = [s for s in body if s.kind == "role"]
     size = {r.number: (r.get("last") - r.get("first")) * UNITS[r.get("unit")] for r in roles}
     registers = max(kernel.regs * kernel.threads, sum(size[r.number] * r.get("regs", 0) for r in roles))
     fits = registers <= REGISTERS and max([kernel.regs, *(r.get("regs", 0) for r in roles)]) <= REGISTERS_OF_A_THREAD
-    yield Obligation(kernel.number, "shared memory", shows=shared <= SHARED_BYTES.get(kernel.arch, 0))
+    yield Obligation(kernel.number, "shared memory", shows=size_of_arrays <= SHARED_BYTES.get(kernel.arch, 0))
     yield Obligation(kernel.number, "registers", shows=fits)
     yield Obligation(kernel.number, "threads", shows=1 <= kernel.threads <= THREADS)
     for line, called, passed in text.launches:
@@ -44,9 +43,16 @@ def rules(kernel: Kernel, text: Text) -> Iterator[Obligation]:
         if s.kind in ("shared", "mbarrier") or s.kind == "reg" and s.get("kind", "").startswith("wgmma"):
             yield Obligation(s.number, "used in order", shows=seen is not None and s.get("name") not in seen[0])
     read = {m for s in body for a in s.accesses if not a.is_write for m in _memories(a.name, body, text)}
-    for called, shows in once(kernel, text):
-        yield Obligation(kernel.number, f"written once {called}", shows=shows)
-        yield Obligation(kernel.number, f"not read {called}", shows=not _memories(called, body, text) & read)
+    shared, counts = {s.get("name") for s in body if s.kind == "shared"}, stored(kernel.body)
+    for called in dict.fromkeys(stored_by(s) for s in body if s.kind in STORES and stored_by(s) not in shared):
+        memories = _memories(called, body, text)
+        beside = [other for other in counts if _memories(other, body, text) & memories]
+        ways = [points.get(s.number) for s in body if s.kind in STORES and stored_by(s) == called]
+        picked = next((s.get("of") for s in body if s.kind == "pick" and s.get("name") == called), (called,))
+        is_one = beside == [called] and counts[called] == 1 and len(memories) == len(picked)
+        is_one = is_one and all(way == ways[0] for way in ways)
+        yield Obligation(kernel.number, f"one store {called}", shows=is_one)
+        yield Obligation(kernel.number, f"not read {called}", shows=not memories & read)
     named = [(role, s) for role in roles for s in statements(role.body) if s.kind == "barrier" and s.get("threads")]
     for role, s in named:
         number, owners = s.get("scope"), {r.number for r, o in named if o.get("scope") == s.get("scope")}

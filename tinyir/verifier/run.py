@@ -15,7 +15,7 @@ from typing import Any
 from .polynomials import WORD, Poly, constant, value
 from .text import Kernel, Line, Text, bytes_of, part, statements
 
-MOST_STEPS = 1500  # of a run; what it has seen by then it has seen
+MOST_STEPS = 4000  # of a run; what it has seen by then it has seen
 SIZES = (16384, 72, 8)  # of all symbols, and of each while the others are 8
 ORDERING = frozenset(
     "wait wait_group arrive drain barrier advance commit cp_async tma_load send tma_store wgmma".split()

@@ -10,18 +10,7 @@ from .polynomials import Poly, Unreadable, add, constant, number, read
 
 Half = tuple[Poly, bool]  # >= 0, or (True) = 0
 NAME = r'%?(?:"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*(?:\.\w+)*)'
-BYTES = {
-    "fp64": 8,
-    "i64": 8,
-    "u64": 8,
-    "fp32": 4,
-    "i32": 4,
-    "u32": 4,
-    "fp16": 2,
-    "bf16": 2,
-    "i16": 2,
-    "u16": 2,
-}  # others: 1
+BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}  # by what a dtype ends with; others are of 1
 PLACE = re.compile(rf"({NAME})((?:\[[^\[\]]*\])+)")
 # How a statement begins, and its parts. A part's kind is its name's ending: _e an integer, _l a list, _g a guard, _n a
 # number, _w words between commas; others are text.
@@ -102,9 +91,8 @@ class Line:
             if found is None:
                 raise Unreadable(text)
             self.has = {re.sub("_[elgnw]$", "", k): part(k, v) for k, v in found.groupdict().items() if v is not None}
-        self.axes: list[
-            tuple[str, Poly, bool]
-        ] = []  # (name, size) of what it runs over, and (name, value) that it names
+        # (name, size, False) of what it runs over, and (name, value, True) of what it names
+        self.axes: list[tuple[str, Poly, bool]] = []
         if head in ("assign", "store", "copy", "cp_async", "resum") and " over " in text:
             self._read_axes(text)
         self.accesses = [] if head in ("shared", "tensor_map", "pick") else self._places(text)
@@ -288,7 +276,7 @@ class Text:
 
 def bytes_of(s: Line) -> int:
     """Bytes of all slots of an array."""
-    count = BYTES.get(s.get("dtype"), 1) * s.get("ring", 1)
+    count = BYTES.get(re.findall(r"\d*$", s.get("dtype"))[0], 1) * s.get("ring", 1)
     for side in s.get("shape"):
         count *= constant(side) or 0
     return count
