@@ -7,17 +7,18 @@ and is as sure. So it is made where isl has not answered within its steps, and t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...kit.records import replace
 from ...kit.work import count as count_work
-from ..expr import Expr
+from ..expr import Expr, Floor
+from .boxes import Uneven
 from .points import Guarded, Point, Ranged
 
-MOST_POINTS = 1 << 21  # of one store: some 20 ms for each thing that is worked out for them
-
-
+MOST_POINTS = 1 << 23  # of one store: some 80 ms for each thing that is worked out for them
 MOST_BITS = 31  # of a number of the text: times a name, of 31 bits too, it is one of a column's 64
+PIECE = 1 << 16  # points that are worked out at a time: columns of them stay in a processor's cache
 
 
 class TooMany(Exception):
@@ -25,29 +26,117 @@ class TooMany(Exception):
 
 
 def elements_of(
-    point: Point, index: Iterable[Expr], shape: Sequence[int], clip: Sequence[int] = (), most: int | None = None
+    point: Point,
+    index: Iterable[Expr],
+    shape: Sequence[int],
+    clip: Sequence[int] = (),
+    most: int | None = None,
+    sides: Sequence[int] = (),
 ) -> Any:
     """The numbers, in a tensor of such a shape, of the elements at `index` over all points, as an array: as often as
-    points are there. Elements outside of `clip` are left out. Raises TooMany for more than `most` points (default:
-    MOST_POINTS), and for numbers of more than MOST_BITS."""
+    points are there. Elements outside of `clip` are left out. `sides`: `index` is the first element of a box, and shape
+    and clip are in boxes. Raises TooMany for more than `most` points (default: MOST_POINTS) and for numbers of more than
+    MOST_BITS, Uneven for a box that does not begin at a multiple of its sides."""
+    import numpy as np
+
+    left, found = MOST_POINTS if most is None else most, []
+    for piece in _pieces(point):
+        numbers, count = _elements_of(piece, tuple(index), shape, clip, left, sides)
+        found.append(numbers)
+        left -= count
+    return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+def _pieces(point: Point) -> Iterator[Point]:
+    """The points in pieces that fit a processor's cache: its longest dim in parts."""
+    fixed = _fixed(point)
+    spans = {
+        at: max(0, -(-(held.says.last.constant - held.says.first.constant) // held.says.step))
+        for at, held in enumerate(point.holds)
+        if isinstance(held.says, Ranged)
+        and held.says.dim not in fixed
+        and None not in (held.says.first.constant, held.says.last.constant)
+    }
+    longest = max(spans, key=spans.__getitem__, default=0)
+    pieces = min(spans.get(longest, 1), -(-math.prod(spans.values()) // PIECE))
+    if pieces <= 1:
+        yield point
+        return
+    held = point.holds[longest]
+    first, last, step = held.says.first.constant, held.says.last.constant, held.says.step
+    width = -(-spans[longest] // pieces) * step
+    for low in range(first, last, width):
+        says = replace(held.says, first=Expr.of(low), last=Expr.of(min(last, low + width)))
+        holds = (*point.holds[:longest], replace(held, says=says), *point.holds[longest + 1 :])
+        yield replace(point, holds=holds)
+
+
+def _elements_of(
+    point: Point, index: Iterable[Expr], shape: Sequence[int], clip: Sequence[int], most: int, sides: Sequence[int]
+) -> tuple[Any, int]:
+    """The numbers, and how many points they took. A dim that no other bound speaks of is an axis of its own, so that
+    what does not depend on it is worked out once for all of its turns."""
     import numpy as np
 
     fixed = _fixed(point)
+    bound = {dim for held in point.holds for dim in held.dims if len(held.dims) > 1 or not _is_range(held.says)}
+    free: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     count = 1
     for held in point.holds:
-        if isinstance(held.says, Ranged):
-            columns, count = _with_dim(held.says, columns, count, fixed, MOST_POINTS if most is None else most)
-        elif isinstance(held.says, Guarded):
-            columns, count = _kept(_holds(held.says, columns, count), columns)
-    at = [np.broadcast_to(np.asarray(_value(e, columns), np.int64), (count,)) for e in map(point.expr, index)]
-    number = np.zeros(count, np.int64)
-    inside = np.ones(count, bool)
-    for axis, place in enumerate(at):
+        if not isinstance(held.says, Ranged):
+            columns, count = _kept(_holds(held.says, columns, count), columns) if held.says else (columns, count)
+        elif held.says.dim in bound or held.says.dim in fixed:
+            columns, count = _with_dim(held.says, columns, count, fixed, most)
+        else:
+            free[held.says.dim] = np.arange(*(_value(e, {}) for e in (held.says.first, held.says.last)), held.says.step)
+    sizes = count, *map(len, free.values())
+    if math.prod(sizes) > most:
+        raise TooMany
+    count_work("points listed", math.prod(sizes) if free else 0)
+    columns = {name: column.reshape(-1, *(1,) * len(free)) for name, column in columns.items()}
+    for axis, (name, column) in enumerate(free.items(), 1):
+        columns[name] = column.reshape((1,) * axis + (-1,) + (1,) * (len(free) - axis))
+    known: dict[Floor, Any] = {}
+    number: Any = 0
+    inside: Any = True
+    for axis, e in enumerate(map(point.expr, index)):
+        place = np.asarray(_values(e, columns, known), np.int64)
+        if sides and sides[axis] > 1:
+            if (place % sides[axis]).any():
+                raise Uneven
+            place = place // sides[axis]
         number = number * shape[axis] + place
         if clip:
-            inside &= (place >= 0) & (place < clip[axis])
-    return number[inside] if clip else number
+            inside = inside & (place >= 0) & (place < clip[axis])
+    whole = np.broadcast_to(np.asarray(number, np.int64), sizes).reshape(-1)
+    return whole[np.broadcast_to(inside, sizes).reshape(-1)] if clip else whole, math.prod(sizes)
+
+
+def _is_range(says: Ranged | Guarded | None) -> bool:
+    """Whether it says of a dim from where to where it runs, in numbers."""
+    return isinstance(says, Ranged) and None not in (says.first.constant, says.last.constant)
+
+
+def _values(e: Expr, columns: Mapping[str, Any], known: dict[Floor, Any]) -> Any:
+    """What an expression means for columns of numbers, each floor worked out once: `known` has those that are.
+    Raises TooMany for numbers that a column may not hold."""
+    if e.bits > MOST_BITS:
+        raise TooMany
+    total: Any = 0
+    for coefficient, monomial in e.terms:
+        term: Any = coefficient
+        for atom in monomial:
+            if isinstance(atom, Floor) and atom not in known:
+                known[atom] = _values(atom.num, columns, known) // _values(atom.den, columns, known)
+            value = known[atom] if isinstance(atom, Floor) else columns[atom]
+            term = term * value
+        total = total + term
+    return total
+
+
+def _value(e: Expr, columns: Mapping[str, Any]) -> Any:
+    return _values(e, columns, {})
 
 
 def judged(lists: Sequence[Any], wanted: Any | None, shape: Sequence[int]) -> tuple[str, tuple[int, ...]] | None:
@@ -125,12 +214,6 @@ def _holds(guard: Guarded, columns: dict[str, Any], count: int) -> Any:
         if b.upper is not None:
             found &= value < _value(b.upper, columns)
     return ~found if guard.is_broken else found
-
-
-def _value(e: Expr, columns: dict[str, Any]) -> Any:
-    if e.bits > MOST_BITS:
-        raise TooMany
-    return e.evaluate(columns)
 
 
 def _kept(is_kept: Any, columns: dict[str, Any]) -> tuple[dict[str, Any], int]:

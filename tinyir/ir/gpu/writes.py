@@ -26,6 +26,7 @@ from ..expr import ONE, ZERO, Bound, Expr
 from ..scope import floors_in, has_floor
 from ..sets import read_set, within_steps
 from . import nodes
+from .boxes import Uneven, boxed
 from .extremes import EXTREMES
 from .listed import TooMany, elements_of, judged
 from .nodes import Kernel, Statement
@@ -186,24 +187,43 @@ class _Judging:
             yield self._fault(_left(at), writes[-1].statement)
 
     def _by_list(self, most: int | None) -> Iterator[Diag]:
-        """Of `most` elements, and points of each store, at most. Raises TooMany."""
+        """Of `most` elements, and points of each store, at most; by boxes where all stores write these. Raises
+        TooMany."""
         shape = [e.evaluate(self.sizes) for e in self.tensor.type.shape]
         if most is not None and math.prod(shape) > most:
             raise TooMany
-        lists = [elements_of(w.point, w.index, shape, w.clip, most) for w in self.writes]
-        wanted = [
-            elements_of(point, index, shape, shape, most)
-            for point, index in (() if self._is_all_wanted() else _yielded(self.sizes, self.yields))
-        ]
-        wrong = judged(lists, functools.reduce(_joined, wanted) if wanted else None, shape)
+        asked = [] if self._is_all_wanted() else [*_yielded(self.sizes, self.yields)]
+        sides, writes = boxed(self.writes, shape) if not asked else ((1,) * len(shape), self.writes)
+        try:
+            wrong = self._judged(writes, asked, shape, sides, most)
+        except Uneven:
+            sides = (1,) * len(shape)
+            wrong = self._judged(self.writes, asked, shape, sides, most)
         if wrong is None:
             return
         what, at = wrong
         if what == "left":
+            at = tuple(n * side for n, side in zip(at, sides))
             yield self._fault(_left(f"[{', '.join(map(str, at))}]"), self.writes[-1].statement)
         else:
             first, *others = (self.writes[n].statement for n in reversed(at))
             yield self._fault(TWICE if what == "twice" else BOTH, first, *others)
+
+    def _judged(
+        self,
+        writes: Sequence[_Write],
+        asked: list[tuple[Point, tuple[Expr, ...]]],
+        shape: Sequence[int],
+        sides: Sequence[int],
+        most: int | None,
+    ) -> tuple[str, tuple[int, ...]] | None:
+        """What is wrong with the stores of boxes of these sides. Raises TooMany, Uneven."""
+        boxes = [size // side for size, side in zip(shape, sides)]
+        lists = [
+            elements_of(w.point, w.index, boxes, [c // n for c, n in zip(w.clip, sides)], most, sides) for w in writes
+        ]
+        wanted = [elements_of(point, index, shape, shape, most) for point, index in asked]
+        return judged(lists, functools.reduce(_joined, wanted) if wanted else None, boxes)
 
     def _is_all_wanted(self) -> bool:
         return any(_is_whole(self.tensor, *item) for item in self.yields)
