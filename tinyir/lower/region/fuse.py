@@ -140,17 +140,18 @@ class Partition:
                 if producer is None or (producer.number, len(producer.members), len(consumer.members)) in tried:
                     continue
                 tried.add((producer.number, len(producer.members), len(consumer.members)))
-                if self._is_known_too_long(source, consumer):
+                if self._is_known(source, consumer):
                     continue
                 if self.join(producer, consumer, source):
                     break
             else:
                 return
 
-    def _is_known_too_long(self, source: str, consumer: Cluster) -> bool:
-        """True when the two were too long together before: clusters only grow."""
+    def _is_known(self, source: str, consumer: Cluster) -> bool:
+        """True when the two were too long together before, since clusters only grow, or are to be tried later."""
         known = [self.verdicts.get((source, user)) for user in self.graph.users[source] if user in consumer.members]
-        return bool(known) and all(v is not None and v.rule == "size" for v in known)
+        rules = ("size",) if self.waiting is None else ("size", "later")
+        return bool(known) and all(v is not None and v.rule in rules for v in known)
 
     def _is_read_elsewhere(self, producer: Cluster, consumer: Cluster) -> bool:
         """True when a third cluster reads what the producer computes: in a value, perhaps, that the consumer has a copy
@@ -336,6 +337,9 @@ class Partition:
         if self.waiting is not None and not is_demanded and only_widens(producer, consumer, self.graph):
             self.waiting |= consumer.members.keys()
             return "wider"
+        if self.waiting is not None and not is_demanded and self._is_again_for_others(producer, consumer):
+            self.waiting |= consumer.members.keys()
+            return "later"
         return (
             self.family_fault(found)
             or self.cycle(producer, consumer)
@@ -448,6 +452,16 @@ class Partition:
             return ""
         ops = sum(OPS[n.value.op].is_elementwise and n.value.op != "CAST" for n in producer.members.values())
         return "cost" if recompute(ops, elements, target / elements) > saved else ""
+
+    def _is_again_for_others(self, producer: Cluster, consumer: Cluster) -> bool:
+        """True where a consumer of more points would compute again what others read as well, so that it spares no
+        kernel: what has the consumer's points is joined before it."""
+        if producer.folds or not producer.open:
+            return False
+        least = max(self.points[m] for m in producer.open)
+        return self.points[max(consumer.computed(), key=self.points.__getitem__)] > least and self._is_read_elsewhere(
+            producer, consumer
+        )
 
     def _is_operand(self, producer: Cluster, consumer: Cluster) -> bool:
         """True when a factor of a contraction is read from the producer."""
