@@ -75,27 +75,13 @@
 //     parallel [i0, i2, i3, i1]  reduce [k0, k1, k2]  tail [i0, i2, i3]
 //     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
 //
-// region bn2.factor
-//   in  bn2.scale   : fp16[64]
-//   in  bn2.variance : fp16[64]
-//   out bn2.factor  : fp32[64]
-//   for i1: 64
+// region bn2.factor as bn1.factor
+//   tensors [bn2.scale, bn2.variance, bn2.factor]  values [bn2.factor]
 //   from bn2 : BatchNorm at 39:5
-//     %bn2.factor    = mul(cast(bn2.scale[i1]) : fp32, rsqrt(add(cast(bn2.variance[i1]) : fp32, 1e-05)))
-//   yield bn2.factor[i1] = %bn2.factor
-//   analysis
-//     parallel [i1]  reduce []  tail []
-//     halo []  buffer reg depth 1  barrier none
 //
-// region conv2.W2
-//   in  W2          : fp16[64, 64, 3, 3]
-//   out conv2.W2    : fp16[64, 3, 3, 64]
-//   for i0: 64, i1: 3, i2: 3, i3: 64
+// region conv2.W2 as conv1.W1
+//   tensors [W2, conv2.W2]  values []
 //   from conv2 : Conv at 38:5
-//   yield conv2.W2[i0, i1, i2, i3] = W2[i0, i3, i1, i2]
-//   analysis
-//     parallel [i0, i1, i2, i3]  reduce []  tail [i1, i2]
-//     halo []  buffer reg depth 1  barrier none
 //
 // region conv2
 //   in  h           : fp16[N, 56, 56, 64]

@@ -17,6 +17,7 @@ import pytest
 import tinyir
 from tests.host.calls import built_gpt2, continued
 from tests.models import gpt2, resnet50
+from tests.unit.test_moved_launches import steps
 from tinyir.host import write_host
 from tinyir.host.outline import outline_of
 from tinyir.host.spelling import name_of
@@ -156,6 +157,23 @@ def test_mlp(tmp_path: Path) -> None:
     check(tmp_path, MLP, weights, calls)
     (tmp_path / "again").mkdir()
     check(tmp_path / "again", MLP, {}, [{**weights, **calls[1]}])
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
+def test_tensors_from_another_place_on(dtype: str, tmp_path: Path) -> None:
+    """One kernel, launched with a tensor from several places on, backwards as well: what NumPy adds, to the bit."""
+    places, kind = (5, 3, 0, 7), np.dtype({"fp16": np.float16, "fp32": np.float32}[dtype])
+    text, draw = steps("8, 2, 64", places, dtype), np.random.default_rng(0)
+    calls = [{"X": draw.standard_normal((8, 2, 64)).astype(kind)} for _ in range(2)]
+    calls = [{**call, "S": draw.standard_normal((2, 64)).astype(kind)} for call in calls]
+    with tinyir.compile(text, device="cuda") as program:
+        assert len({one.entry for one in program._session.module.launches}) == 1
+        for given in calls:
+            wanted = given["S"]
+            for at in places:
+                wanted = given["X"][at] + wanted
+            np.testing.assert_array_equal(program(**given)["Y"], wanted)
+    check(tmp_path, text, {}, calls)
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])

@@ -68,6 +68,8 @@ OTHERS = {
     "cmd/diff.py": ("largest difference @ in @", "no difference", "the kernels of @ were not run, only its regions"),
     "cmd/tiny_run.py": ("  @ of the limit of @",),
     "front/jsontext.py": ("value or ]", "key or }"),
+    "ir/again.py": ("region @ as @",),
+    "ir/moved.py": ("@ at [@]",),
     "ir/manifest.py": (" as @", " of @", " for @"),
     "ir/model.py": ("from @ : @@", "  sym @ in @..@", " at @:@"),
     "ir/windows.py": ("windows @ from @ step @",),

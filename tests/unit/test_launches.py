@@ -261,13 +261,8 @@ region first
     %s             = add(X[N - i0 - 1], P[i0])
   yield H[i0] = relu(%s)
 
-region second
-  in  H           : fp32[N]
-  in  P           : fp32[N]
-  out Y           : fp32[N]
-  for i0: N
-    %t             = add(H[N - i0 - 1], P[i0])
-  yield Y[i0] = relu(%t)
+region second as first
+  tensors [H, P, Y]  values [t]
 
 region third
   in  Y           : fp32[N]

@@ -33,7 +33,8 @@ PARAMETER, POOL, WORKSPACE = "parameter", "pool", "workspace"
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One launch: its sizes with what is settled put in, and whether it is made when the program is created (`is_kept`)
-    or at each run. `written` are the shapes of what its regions write."""
+    or at each run. `written` are the shapes of what its regions write, `moved` the bytes of a tensor before the element
+    from which on it is handed over."""
 
     name: str
     entry: str
@@ -47,6 +48,7 @@ class Launch:
     written: tuple[tuple[Expr, ...], ...]
     is_once: bool
     is_early: bool
+    moved: Mapping[str, int]
     is_kept: bool = False
 
 
@@ -163,7 +165,7 @@ def outline_of(module: manifest.Module, weights: Mapping[str, np.ndarray]) -> Ou
         if _is_fixed(tensors.shapes[name])
     }
     launches = _with_kept(
-        [_launch_of(launch, module, settled) for launch in _reachable(module, settled)],
+        [_launch_of(launch, module, tensors, settled) for launch in _reachable(module, settled)],
         {*stored} - states.keys(),
         {t.name for t in model.inputs} | {*constants},
         tensors,
@@ -248,7 +250,9 @@ def _verdict(bound: Bound) -> bool | None:
     return None if bound.vocabulary else bound.holds({})
 
 
-def _launch_of(launch: manifest.Launch, module: manifest.Module, settled: Mapping[str, int]) -> Launch:
+def _launch_of(
+    launch: manifest.Launch, module: manifest.Module, tensors: _Tensors, settled: Mapping[str, int]
+) -> Launch:
     grid = tuple(e.substitute(settled) for e in (*launch.grid, *(Expr.of(1),) * (3 - len(launch.grid))))
     outputs = [t for name in launch.regions for t in module.region.program.region(name).outputs]
     bounds = (b.substitute(settled) for b in _allowed(launch))
@@ -269,6 +273,7 @@ def _launch_of(launch: manifest.Launch, module: manifest.Module, settled: Mappin
         tuple(tuple(e.substitute(settled) for e in t.type.shape) for t in outputs),
         launch.is_once,
         launch.is_early,
+        {n: launch.elements_before(n, tensors.shapes[n]).evaluate({}) * tensors.items[n] for n, _ in launch.moved},
     )
 
 

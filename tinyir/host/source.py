@@ -334,6 +334,10 @@ class _Source:
                 seen += 1
             else:
                 own = self.spelt.address(self.outline.owners[name]) if kind == "tensor" else self.spelt.narrow(name)
+                if kind == "tensor" and name in launch.moved:
+                    sign, before = "+-"[launch.moved[name] < 0], number(abs(launch.moved[name]))
+                    yield f"    CUdeviceptr from{len(arguments)} = {own} {sign} {before};"
+                    own = f"from{len(arguments)}"
                 arguments.append(f"&{own}")
         if launch.is_kept:
             for symbol in dict.fromkeys(n for kind, n in launch.arguments if kind == "symbol"):

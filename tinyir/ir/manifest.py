@@ -25,19 +25,21 @@ where its `assume` guards hold, and every size is at most `intervals.LARGEST_SIZ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ..kit.diag import Diag, Edit, Label, Refused
 from ..kit.phrase import Phrase
-from ..kit.records import dataclass, field
+from ..kit.records import dataclass, field, replace
 from ..kit.span import Span, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, token_span
 from ..target.arch import ARCHS
 from . import region as region_text
 from .attrs import show_attrs
-from .expr import Bound, Expr, show_guard
-from .model import show_name
+from .expr import ZERO, Bound, Expr, show_guard
+from .model import memory_type, show_name
+from .moved import show_placed
 from .read import expr_of, guard_of, integer_of, name_of
 from .region import MEMORY_ATTRS, Tensor
 from .windows import Windows, windows_of
@@ -67,7 +69,7 @@ class Launch:
     `flops` and `bytes` are the work of its regions: operations, and bytes when each input is read and each output
     written once. One that `serves` another launch is a part of it. One that `is_once` is made for the constants that
     it reads, and again only when they are other ones. One that `is_early` may start while the one before it still
-    runs."""
+    runs. What is `moved`, `fed at [3]`, is handed over from that place on, in whole numbers along its first axes."""
 
     name: str
     entry: str
@@ -86,7 +88,15 @@ class Launch:
     serves: str = ""
     is_once: bool = False
     is_early: bool = False
+    moved: tuple[tuple[str, tuple[int, ...]], ...] = ()
     span: Span | None = field(default=None, compare=False)
+
+    def elements_before(self, tensor: str, shape: Sequence[Expr]) -> Expr:
+        """How many elements of a tensor of this shape are before the one that is handed over."""
+        found = ZERO
+        for size, place in zip_longest(shape, dict(self.moved).get(tensor, ()), fillvalue=0):
+            found = found * size + place
+        return found
 
     def grid_at(self, sizes: dict[str, int]) -> tuple[int, int, int]:
         """CTAs along x, y, z at the symbols' values."""
@@ -167,6 +177,7 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
 def _launch_of(parts: list[Any]) -> Launch:
     name, entry, computes, serves, arch, grid, block, cluster, smem, early, parameters, *assumes, flops, moved = parts
     tensors, maps, symbols = parameters.children
+    placed = [(_name(p.children[0]), p.children[1]) for p in tensors.children if p is not None]
     return Launch(
         _name(name),
         str(entry or _name(name)),
@@ -174,7 +185,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         str(arch),
         _exprs(grid),
         _integers(block),
-        _names(tensors),
+        tuple(name for name, _ in placed),
         _names(symbols),
         expr_of(flops),
         expr_of(moved),
@@ -185,6 +196,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         _name(serves.children[0]) if serves is not None and serves.data == "serves" else "",
         serves is not None and serves.children[-1] is not None,
         early is not None,
+        tuple((name, _integers(place)) for name, place in placed if place is not None),
         token_span(name.children[0]),
     )
 
@@ -250,7 +262,9 @@ def _manifest_lines(module: Module) -> Iterable[str]:
             f"{_list(launch.block)}{cluster}{smem}{early}"
         )
         maps = f"  maps {_list(map(show_name, launch.maps))}" if launch.maps else ""
-        yield f"    tensors {_list(map(show_name, launch.tensors))}{maps}  symbols {_list(launch.symbols)}"
+        places = dict(launch.moved)
+        tensors = _list(show_placed(name, places.get(name, ())) for name in launch.tensors)
+        yield f"    tensors {tensors}{maps}  symbols {_list(launch.symbols)}"
         yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
         yield f"    flops {launch.flops}  bytes {launch.bytes}"
 
@@ -274,11 +288,11 @@ def check(module: Module) -> list[Diag]:
         return [Diag("E1630", facts={"first": first, "version": VERSION}, span=span_of(module.source, 0, len(first)))]
     diags = list(region_text.check(module.region))
     program = module.region.program
-    tensors = {
-        t.name for t in (*module.region.model.inputs, *module.region.model.outputs, *program.buffers, *module.buffers)
-    }
+    signature = (*module.region.model.inputs, *module.region.model.outputs)
+    tensors = {t.name: t for t in (*program.buffers, *module.buffers)}
+    tensors |= {t.name: replace(t, type=memory_type(t)) for t in signature}
     known = {
-        "tensor": tensors,
+        "tensor": tensors.keys(),
         "map": {m.name for m in module.maps},
         "symbol": set(module.region.model.symbols()),
         "launch": {launch.name for launch in module.launches if not launch.serves},
@@ -290,7 +304,7 @@ def check(module: Module) -> list[Diag]:
         elif launch.is_early and (fault := _early_fault(launch, bodies)):
             diags.append(Diag("E1634", launch.name, {"entry": launch.entry, "fault": fault}, launch.span))
         for what, names in (
-            ("tensor", launch.tensors),
+            ("tensor", (*launch.tensors, *_moved_outside(launch, tensors))),
             ("map", launch.maps),
             ("symbol", launch.symbols),
             ("launch", (launch.serves,) if launch.serves else ()),
@@ -303,6 +317,16 @@ def check(module: Module) -> list[Diag]:
     computed = {name for launch in module.launches if not launch.serves for name in launch.regions}
     diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
     return diags
+
+
+def _moved_outside(launch: Launch, tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    """What a launch is handed from a place on that its tensor has not."""
+    for name, place in launch.moved:
+        shape = [size.constant for size in tensors[name].type.shape] if name in tensors else []
+        if len(place) > len(shape) or any(
+            by and (None in shape[axis:] or abs(by) >= shape[axis]) for axis, by in enumerate(place)
+        ):
+            yield show_placed(name, place)
 
 
 def _early_fault(launch: Launch, bodies: dict[str, str]) -> str:

@@ -33,6 +33,7 @@ from ..kit.records import dataclass, field, fields
 from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import prove_region, verify_program, verify_region
+from .again import again_of, shown
 from .attrs import Attrs, show_attrs
 from .body import Axis, Body, show_body
 from .expr import Bound, Expr, show_guard
@@ -184,13 +185,16 @@ def program_of(tree: Any, whole: str) -> Module:
     model_tree, name, *parts = tree.children
     buffers: list[Tensor] = []
     regions: list[Region] = []
+    known: dict[str, Region] = {}
     faults: list[Diag] = []
     for part in parts:
         try:
             if part.data == "buffer":
                 buffers.append(tensor_of(part.children, whole))
             else:
-                regions.append(_region_of(part.children, whole))
+                made = again_of(part, known) if part.data == "again" else _region_of(part.children, whole)
+                known.setdefault(made.name, made)
+                regions.append(made)
         except Refused as fault:
             faults.extend(fault.diags)
     if faults:
@@ -288,7 +292,7 @@ def show_program(module: Module) -> str:
         f"program {show_name(program.name)}",
         *(_show_tensor("buffer", b) for b in program.buffers),
     ]
-    return "\n".join([*lines, *("\n" + show_region(r) for r in program.regions)]) + "\n"
+    return "\n".join([*lines, *("\n" + text for text in shown(program.regions, show_region))]) + "\n"
 
 
 def _show_tensor(word: str, tensor: Tensor) -> str:

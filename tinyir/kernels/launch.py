@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from typing import Any
 
 from ..ir import gpu, plan, region
-from ..ir.alike import Form, form_of
+from ..ir.alike import Form
+from ..ir.moved import MovedForm, moved_form_of
 from ..ir.plan.rename import renamed
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
@@ -64,12 +65,13 @@ def before(module: plan.Module, one: plan.Plan) -> Before:
     return _before(family, one, problem)
 
 
-def likeness(module: plan.Module, one: plan.Plan) -> tuple[Hashable, Form]:
-    """What plans have in common whose launches are the same but for names, and what says which name of one is which of
-    another. What a plan expects to take decides nothing."""
-    form = form_of(*_regions_of(module, one))
+def likeness(module: plan.Module, one: plan.Plan) -> tuple[Hashable, MovedForm]:
+    """What plans have in common whose launches are the same but for names and for where they begin to read tensors, and
+    what says which name of one is which of another. What a plan expects to take decides nothing."""
+    found = moved_form_of(*_regions_of(module, one))
+    form: Form = found.form
     tensors, values = ({name: str(at) for at, name in reversed([*enumerate(names)])} for names in form.names)
-    return (form.shape, replace(renamed(one, (), tensors, values), estimate=None)), form
+    return (form.shape, replace(renamed(one, (), tensors, values), estimate=None)), found
 
 
 def _posed(module: plan.Module, one: plan.Plan) -> tuple[Family, Problem]:

@@ -277,7 +277,7 @@ class Program:
         return self._is_constant(name) or any(name in launch.tensors for launch in self._once)
 
     def _bind(self, launch: manifest.Launch, buffers: Mapping[str, Buffer]) -> Bound:
-        tensors: list[Argument] = [buffers[name] for name in launch.tensors]
+        tensors: list[Argument] = [self._from(launch, buffers[name], name) for name in launch.tensors]
         symbols = [Scalar(self.sizes[name], SYMBOL_BYTES) for name in launch.symbols]
         maps = [self._box(self._maps[name], buffers) for name in launch.maps]
         arguments = (*tensors, *maps, *symbols)
@@ -285,6 +285,13 @@ class Program:
         return Bound(
             self._code, launch.entry, launch.grid_at(self.sizes), launch.block, launch.smem, arguments, name=name
         )
+
+    def _from(self, launch: manifest.Launch, buffer: Buffer, name: str) -> Buffer:
+        """A tensor's memory from the element on that a launch is handed."""
+        if name not in dict(launch.moved):
+            return buffer
+        before = launch.elements_before(name, self._types()[name].type.shape).evaluate(self.sizes)
+        return replace(buffer, address=buffer.address + before * buffer.item, count=buffer.count - before)
 
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:
         tensor = self._types[m.tensor]

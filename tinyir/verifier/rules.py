@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Sequence
 
 from .places import STORES, Obligation, Points, stored, stored_by
-from .polynomials import WORD
+from .polynomials import WORD, Poly, constant
 from .run import ORDERING, disorder
-from .text import Kernel, Line, Text, bytes_of, statements
+from .text import NAME, Kernel, Line, Text, bytes_each, bytes_of, part, statements
 
 SHARED_BYTES = {"sm80": 163 * 1024, "sm90": 227 * 1024}  # CUDA programming guide, compute capabilities 8.0 and 9.0
 REGISTERS, REGISTERS_OF_A_THREAD, THREADS, NAMED_BARRIERS = 65536, 255, 1024, 16
@@ -32,7 +34,10 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     yield Obligation(kernel.number, "threads", shows=1 <= kernel.threads <= THREADS)
     for line, called, passed in text.launches:
         if called == kernel.name:
-            alike = all(text.tensors.get(own) == text.tensors.get(given) for own, given in passed)
+            alike = all(text.tensors.get(own) == text.tensors.get(given) for own, given, _ in passed)
+            alike = alike and all(
+                _stays_inside(own, part("_l", place), body, text) for own, _, place in passed if place
+            )
             yield Obligation(line, "tensors of its shapes", shows=alike)
     yield from _tokens(body)
     yield from _barriers(kernel.body, None, _levels(kernel), 0)
@@ -58,6 +63,20 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
         number, owners = s.get("scope"), {r.number for r, o in named if o.get("scope") == s.get("scope")}
         is_own = owners == {role.number} and number.isdigit() and 0 < int(number) < NAMED_BARRIERS
         yield Obligation(s.number, "barrier of its role", shows=is_own and s.get("threads") == size[role.number])
+
+
+def _stays_inside(called: str, place: Sequence[Poly], body: Sequence[Line], text: Text) -> bool:
+    """Whether a tensor that is passed from a place on is read by its own name alone, along axes that it is moved along
+    at whole numbers that stay inside; and whether the place is a multiple of 16 bytes away."""
+    dtype, shape = text.tensors.get(called, ("", ()))
+    sides, by = [constant(e) or 0 for e in shape], [constant(e) or 0 for e in place] + [0] * len(shape)
+    before = sum(n * math.prod(sides[axis + 1 :]) for axis, n in enumerate(by[: len(sides)])) * bytes_each(dtype)
+    reads = [a for s in body for a in s.accesses if a.name == called]
+    at = [(constant(e), n, side) for a in reads for e, n, side in zip(a.brackets[0], by, sides) if n]
+    is_read = all(not a.is_write and len(a.brackets) == 1 for a in reads)
+    is_named = any(s.kind in ("tensor_map", "pick") and called in re.findall(NAME, s.text) for s in body)
+    is_inside = all(n is not None and 0 <= n + more < side for n, more, side in at)
+    return is_read and not is_named and is_inside and all(sides) and len(place) <= len(sides) and before % 16 == 0
 
 
 def _memories(called: str, body: Sequence[Line], text: Text) -> set[str]:

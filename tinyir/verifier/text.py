@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -220,9 +221,7 @@ class Kernel:
         self.name, self.arch, grid, block, cluster, regs = found.groups()
         self.grid = part("_l", grid)
         self.block, self.cluster = (tuple(map(int, re.findall(r"\d+", text or ""))) for text in (block, cluster))
-        self.regs, self.threads = int(regs or 0), 1
-        for size in self.block:
-            self.threads *= size
+        self.regs, self.threads = int(regs or 0), math.prod(self.block)
         self.body = nested(lines[1:])
 
 
@@ -230,8 +229,9 @@ class Text:
     """A gpu text: the ranges of sizes, every tensor's shape, and the kernels."""
 
     LAUNCH = re.compile(rf"launch .* as ({NAME}) with (.+)")
+    PASSED = re.compile(rf"({NAME}) = ({NAME})(?: at \[([-\d, ]*)\])?(?:, |$)")
     SYMBOL = re.compile(r"  sym (\S+) in (-?\d+)\.\.(-?\d+)")
-    TENSOR = re.compile(rf"(?:  in |  out|buffer|workspace) +({NAME}) +: ([a-z]\w*)\[(.*?)\]")
+    TENSOR = re.compile(rf"(?:  in |  out|  buffer|workspace) +({NAME}) +: ([a-z]\w*)\[(.*?)\]")
 
     def __init__(self, text: str):
         self.lines = text.splitlines()
@@ -241,7 +241,7 @@ class Text:
         self.tensors: dict[str, tuple[str, tuple[Poly, ...]]] = {}
         self.alias: dict[str, str] = {}  # in whose memory a tensor is
         self.kernels: list[Kernel] = []
-        self.launches: list[tuple[int, str, list[list[str]]]] = []  # line, kernel, what is passed in whose place
+        self.launches: list[tuple[int, str, list[tuple[str, str, str]]]] = []  # line, kernel, what it passes
         section, start = "", 0
         for at, line in [*enumerate(self.lines), (len(self.lines), "end")]:
             if line and line[0] != " ":
@@ -251,11 +251,13 @@ class Text:
                 section, start = line.split()[0], at
             launch = self.LAUNCH.match(line)
             if launch:
-                self.launches.append((at + 1, launch[1], [one.split(" = ") for one in launch[2].split(", ")]))
+                if self.PASSED.sub("", launch[2]):
+                    raise Unreadable(line)
+                self.launches.append((at + 1, launch[1], self.PASSED.findall(launch[2])))
             symbol, tensor = self.SYMBOL.match(line), self.TENSOR.match(line)
             if symbol and section == "model":
                 self.ranges[symbol[1]] = int(symbol[2]), int(symbol[3])
-            if tensor and section in ("model", "region", "buffer", "workspace"):
+            if tensor and section in ("model", "region", "program", "workspace"):
                 found = tensor[2], part("_l", tensor[3])
                 alias = re.search(rf"\balias=({NAME})", line)
                 self.alias |= {tensor[1]: alias[1]} if alias else {}
@@ -276,7 +278,9 @@ class Text:
 
 def bytes_of(s: Line) -> int:
     """Bytes of all slots of an array."""
-    count = BYTES.get(re.findall(r"\d*$", s.get("dtype"))[0], 1) * s.get("ring", 1)
-    for side in s.get("shape"):
-        count *= constant(side) or 0
-    return count
+    return bytes_each(s.get("dtype")) * s.get("ring", 1) * math.prod(constant(side) or 0 for side in s.get("shape"))
+
+
+def bytes_each(dtype: str) -> int:
+    """Bytes of an element."""
+    return BYTES.get(re.findall(r"\d*$", dtype)[0], 1)

@@ -4,22 +4,28 @@ kernel but for names.
     kernel fc1 : ...  reads X, W1, b1, writes H1          region fc1   yield H1[i0, i1] = ... X[i0, k0] ... W1[k0, i1]
     launch fc2 as fc1 with X = H1, W1 = W2, b1 = b2, H1 = H2      region fc2   ... H1[i0, k0] ... W2[k0, i1]
 
-Then all that is shown of the kernel holds at each of its launches, and nothing is asked again. The regions are compared
-side by side, while what made the text compared their forms (`ir.alike`): this is the second opinion.
+    kernel step1 : ...  reads fed[0, i0, i1]              region step1   ... fed[0, i0, i1]
+    launch step2 as step1 with fed = fed at [1], ...      region step2   ... fed[1, i0, i1]
+
+Then all that is shown of the kernel holds at each of its launches, and nothing is asked again. A tensor that is moved
+is read at whole numbers alone along the axes that it is moved along, and the move is a multiple of 16 bytes. Regions
+are compared side by side, while what made the text compared their forms (`ir.alike`): this is the second opinion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, get_args
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
-from ...kit.records import fields
+from ...kit.records import fields, replace
 from ..body import Body, Literal, Read, Ref
+from ..moved import MOVED_BY, moved_by
 from ..region import Region, Tensor
 from .nodes import Kernel, Launch, kernel_named
-from .walk import names_in, tensors_of
+from .walk import names_in, read_only_at, tensors_of
 
 
 def check_launches(module: Any) -> Iterator[Diag]:
@@ -45,6 +51,25 @@ def named_in(kernel: Kernel, module: Any) -> tuple[str, ...]:
     """The tensors that the statements of a kernel name."""
     own = set(names_in(kernel.body))
     return tuple(name for name in tensors_of(kernel, module) if name in own)
+
+
+def can_move(kernel: Kernel, tensor: Tensor, place: tuple[int, ...]) -> bool:
+    """Whether a kernel can be given a tensor from another place on: `place` is added to the whole numbers at which it
+    reads the tensor, and each that it is added to stays inside."""
+    shape = [size.constant for size in tensor.type.shape]
+    read = read_only_at(kernel, tensor.name)
+    if read is None or len(place) > len(shape):
+        return False
+    for axis, by in enumerate(place):
+        inner = shape[axis + 1 :]
+        if by and (
+            None in shape[axis:]
+            or math.prod(inner) * tensor.type.dtype.bytes % MOVED_BY
+            or not read[axis]
+            or not all(0 <= at + by < shape[axis] for at in read[axis])
+        ):
+            return False
+    return True
 
 
 class _Alike:
@@ -88,7 +113,9 @@ class _Alike:
                     other=other,
                     name=name,
                 )
-        pairs = _Pairs()
+        if fault := self._fault_of_moves(launch, kernel, theirs, passed):
+            return fault
+        pairs = _Pairs(dict(launch.moved))
         for name, other in passed.items():
             if not pairs.tensors(theirs[name], own[other]):
                 return Phrase(
@@ -109,6 +136,18 @@ class _Alike:
         if kernel.name not in self.named:
             self.named[kernel.name] = named_in(kernel, self.module)
         return passed_of(launch, self.named[kernel.name])
+
+    def _fault_of_moves(self, launch: Launch, kernel: Kernel, theirs: dict[str, Tensor], passed: dict[str, str]) -> str:
+        """Why the kernel cannot be given a tensor from the place on that its launch says."""
+        for name, place in launch.moved:
+            if name not in passed or not can_move(kernel, theirs[name], place):
+                return Phrase(
+                    "is passed {name} from {place} on, and does not read it at whole numbers alone that stay inside, "
+                    "multiples of 16 bytes apart",
+                    name=name,
+                    place=list(place),
+                )
+        return ""
 
     def _fault_in_group(self, launch: Launch, kernel: Kernel, passed: dict[str, str]) -> str:
         """Launches and those that serve them are alike together."""
@@ -131,9 +170,11 @@ class _Alike:
 
 
 class _Pairs:
-    """Names of a kernel's regions, each with the one that has its place in those of another launch."""
+    """Names of a kernel's regions, each with the one that has its place in those of another launch. `moved`: how much
+    farther the other launch reads a tensor of the kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, moved: Mapping[str, tuple[int, ...]]) -> None:
+        self._moved = moved
         self._there: dict[tuple[str, str], str] = {}  # (kind, name) of the kernel's side
         self._here: dict[tuple[str, str], str] = {}
 
@@ -188,9 +229,11 @@ class _Pairs:
         if isinstance(one, Ref) and not self._names("value", one.name, other.name):
             return False
         own = "tensor" if isinstance(one, Read) else "name" if isinstance(one, Ref) else ""
+        if isinstance(one, Read) and (place := self._moved.get(one.tensor)):
+            one = replace(one, index=moved_by(one.index, place))
         return all(
             self._same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one) if f.compare and f.name != own
         )
 
 
-__all__ = ["check_launches", "named_in", "passed_of"]
+__all__ = ["can_move", "check_launches", "named_in", "passed_of"]

@@ -324,8 +324,10 @@ class Kernel:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`launch fc2 as fc1 with X = H, W1 = W2, H = Y`: one more launch of the kernel fc1, for a region that is the same
-    but for names. `passed` gives for each tensor of the kernel that is another one here the tensor in its place. What
-    `of`, `for` and `once` say is said of this launch, as a kernel says it of its own."""
+    but for names. `passed` gives for each tensor of the kernel that is another one here the tensor in its place. `fed =
+    fed at [3]`: what the kernel reads of it at [0, i, k] is read at [3, i, k], and at [1, i, k] at [4, i, k]; axes
+    behind those that are said are not moved (`moved`, by the kernel's tensor). What `of`, `for` and `once` say is said
+    of this launch, as a kernel says it of its own."""
 
     name: str
     regions: tuple[str, ...]
@@ -333,6 +335,7 @@ class Launch:
     passed: tuple[tuple[str, str], ...]
     serves: str = ""
     is_once: bool = False
+    moved: tuple[tuple[str, tuple[int, ...]], ...] = ()
     span: Span | None = place_in_text()
 
 

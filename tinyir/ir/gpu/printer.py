@@ -8,6 +8,7 @@ from typing import Any
 from ..body import show_body
 from ..expr import ONE, show_guard
 from ..model import show_name
+from ..moved import show_placed
 from . import nodes
 from .nodes import Axes, Kernel, Launch, Lets, Place, Statement
 
@@ -24,7 +25,10 @@ def show_kernel(kernel: Kernel) -> str:
 
 def show_launch(launch: Launch) -> str:
     """The line of one more launch of a kernel, with its line break."""
-    passed = ", ".join(f"{show_name(tensor)} = {show_name(own)}" for tensor, own in launch.passed)
+    places = dict(launch.moved)
+    passed = ", ".join(
+        f"{show_name(tensor)} = {show_placed(own, places.get(tensor, ()))}" for tensor, own in launch.passed
+    )
     return f"launch {_named(launch)} as {show_name(launch.kernel)} with {passed}\n"
 
 

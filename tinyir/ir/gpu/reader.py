@@ -66,12 +66,14 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
 def _launch_of(tree: Any) -> Launch:
     name_tree, regions, serves, kernel, *passed = tree.children
     name = _name(name_tree)
+    pairs = tuple((_name(tensor), _name(own), place) for tensor, own, place in (p.children for p in passed))
     return Launch(
         name,
         _regions(regions, name),
         _name(kernel),
-        tuple((_name(tensor), _name(own)) for tensor, own in (p.children for p in passed)),
+        tuple((tensor, own) for tensor, own, _ in pairs),
         *_serves(serves),
+        moved=tuple((tensor, _ints(place, name)) for tensor, _, place in pairs if place is not None),
         span=token_span(name_tree.children[0]),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...kit.records import dataclass, fields, is_dataclass
-from ..body import Body, walk
+from ..body import Body, Read, walk
 from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval
 from ..model import Model
@@ -224,6 +224,30 @@ def _add_names(node: Any, found: list[str]) -> None:
     elif is_dataclass(node):
         for word in _compared(type(node)):
             _add_names(getattr(node, word), found)
+
+
+@functools.lru_cache(maxsize=4096)
+def read_only_at(kernel: Kernel, tensor: str) -> tuple[frozenset[int], ...] | None:
+    """For each axis of a tensor the whole numbers at which a kernel reads it; no numbers where an index varies. None
+    where it names it for anything but to read an element."""
+    found: list[tuple[Expr, ...]] = []
+    named = sum(name == tensor for name in names_in(kernel.body))
+    _add_reads(kernel.body, tensor, found)
+    if named != len(found) or not found:
+        return None
+    axes = ({e.constant for e in axis} for axis in zip(*found))
+    return tuple(frozenset() if None in at else frozenset(at) for at in axes)
+
+
+def _add_reads(node: Any, tensor: str, found: list[tuple[Expr, ...]]) -> None:
+    if isinstance(node, Read) and node.tensor == tensor and node.slot is None:
+        found.append(node.index)
+    elif isinstance(node, tuple):
+        for item in node:
+            _add_reads(item, tensor, found)
+    elif is_dataclass(node) and not isinstance(node, Expr):
+        for word in _compared(type(node)):
+            _add_reads(getattr(node, word), tensor, found)
 
 
 def own_names_in(s: Statement) -> Iterator[str]:

@@ -78,6 +78,7 @@ def _launch(
 ) -> manifest.Launch:
     regions = [module.plans.program.program.region(name) for name in one.regions]
     passed = dict(one.passed) if isinstance(one, nodes.Launch) else {}
+    moved = dict(one.moved) if isinstance(one, nodes.Launch) else {}
     return manifest.Launch(
         one.name,
         code.entry,
@@ -95,6 +96,7 @@ def _launch(
         assumes=tuple(s.guard for s in kernel.body if isinstance(s, nodes.Assume)),
         serves=one.serves,
         is_once=one.is_once,
+        moved=tuple((passed.get(name, name), moved[name]) for name in code.tensors if name in moved),
         is_early=any(isinstance(s, nodes.WaitPrevious) for s in kernel.body),
     )
 

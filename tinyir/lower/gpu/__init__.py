@@ -9,7 +9,8 @@ kernel gemm.pad that makes them, launched before it, and gemm.keep for those of 
 must run along the sum and does not has a kernel gemm.turn.b. A kernel whose CTAs wait for one another has scan.start,
 which clears what they tell; one whose atomics fold updates has y.start, which writes what they fold onto. A plan of
 siblings has one kernel for all of them. A plan that is an earlier one but for names makes no kernel: the earlier one's
-is launched once more, with other tensors (`launch fc2 as fc1 with X = H, ...`). Kernels of sm90 that follow one another
+is launched once more, with other tensors (`launch fc2 as fc1 with X = H, ...`), or with one from another place on
+(`launch step2 as step1 with fed = fed at [1]`). Kernels of sm90 that follow one another
 start early (`early`). What is not shown to be inside has a guard (`guarded`).
 """
 
@@ -18,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from ...ir import gpu, plan
-from ...ir.alike import Form
 from ...ir.gpu import nodes
+from ...ir.gpu.launches import can_move
 from ...ir.gpu.nodes import Kernel, Launch, Statement
 from ...ir.gpu.walk import names_in
+from ...ir.moved import MovedForm
 from ...ir.once import Once
 from ...ir.region import Tensor
 from ...kernels.family import Before
@@ -34,6 +36,8 @@ from .guarded import with_guards
 from .settled import with_settled
 from .unused import without_unused
 
+Moves = tuple[tuple[str, tuple[int, ...]], ...]  # by a kernel's tensor, along its first axes
+
 
 @dataclass(frozen=True, slots=True)
 class _Made:
@@ -42,9 +46,21 @@ class _Made:
 
     kernels: tuple[Kernel, ...]
     words: tuple[frozenset[str], ...]
-    tensors: tuple[str, ...]
-    form: Form
+    tensors: dict[str, Tensor]
+    form: MovedForm
     before: Before
+
+    def moves(self, form: MovedForm) -> Moves | None:
+        """By how much a launch of this form reads tensors farther on; None where a kernel cannot be given one so."""
+        pairs = zip(self.form.form.tensors, form.form.tensors)
+        found = [(here, place) for here, there in pairs if (place := self.form.move(here, form, there))]
+        is_able = all(
+            can_move(kernel, self.tensors[name], place)
+            for name, place in found
+            for kernel, words in zip(self.kernels, self.words)
+            if name in words
+        )
+        return tuple(found) if is_able else None
 
 
 def lower(module: plan.Module) -> gpu.Module:
@@ -62,24 +78,28 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     launches: list[Kernel | Launch] = []
     faults: list[Diag] = []
     buffers: dict[str, Tensor] = {}
-    first: dict[Hashable, _Made] = {}  # by what plans have in common whose launches are the same but for names
+    known: dict[Hashable, list[_Made]] = {}  # by what plans have in common whose launches are the same but for names
     numbers: dict[tuple[str, ...], int] = {}
     once = Once(module.program)
     for one in module.plans:
         number = numbers[one.regions] = numbers.get(one.regions, 0) + 1
         name = f"{one.name}.{number}" if number > 1 else one.name
         try:
-            alike, form = likeness(module, one)
+            likely, form = likeness(module, one)
             is_once = all(r is not None and once.holds(r) for r in map(module.program.program.region, one.regions))
-            key = alike, is_once  # a kernel launched before the first run is none of those launched at each
-            if key in first:
-                own = before(module, one) if first[key].before.kernels else Before()
-                launches += _launched_again(first[key], one, name, form, own)
+            key = likely, is_once  # a kernel launched before the first run is none of those launched at each
+            alike = known.setdefault(key, [])
+            first, moves = next(
+                ((made, moves) for made in alike if (moves := made.moves(form)) is not None), (None, ())
+            )
+            if first is not None:
+                own = before(module, one) if first.before.kernels else Before()
+                launches += _launched_again(first, one, name, form, own, moves)
             else:
                 with span("emit", name):
-                    first[key] = _made(module, one, name, form, is_once)
-                own = first[key].before
-                launches += first[key].kernels
+                    alike.append(made := _made(module, one, name, form, is_once))
+                own = made.before
+                launches += made.kernels
             buffers |= {t.name: t for t in own.workspaces}
         except Refused as fault:
             faults.extend(fault.diags)
@@ -91,7 +111,7 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     return gpu.Module(module, guarded, workspaces), notes
 
 
-def _made(module: plan.Module, one: plan.Plan, name: str, form: Form, is_once: bool) -> _Made:
+def _made(module: plan.Module, one: plan.Plan, name: str, form: MovedForm, is_once: bool) -> _Made:
     """The kernels of a plan whose launch is called `name`; `is_once`: it is made before the first run alone."""
     main, front = launch(module, one)
     main = with_settled(replace(main, body=_assuming(one, main.body)), module.program.model)
@@ -99,24 +119,27 @@ def _made(module: plan.Module, one: plan.Plan, name: str, form: Form, is_once: b
     main = replace(main, name=name, body=body, is_once=is_once)
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
     serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
-    tensors = dict.fromkeys(t.name for r in regions for t in (*r.inputs, *r.outputs))
+    tensors = {t.name: t for r in regions for t in (*r.inputs, *r.outputs)}
     kernels = (*serving, main)
     words_of = (*(frozenset(names_in(k.body)) for k in serving), frozenset(words))
-    return _Made(kernels, words_of, tuple(tensors), form, front)
+    return _Made(kernels, words_of, tensors, form, front)
 
 
-def _launched_again(made: _Made, one: plan.Plan, name: str, form: Form, own: Before) -> Iterator[Launch]:
-    """The kernels of a plan launched for another, which is the same but for names."""
-    passed = dict(zip(made.form.tensors, form.tensors))
+def _launched_again(
+    made: _Made, one: plan.Plan, name: str, form: MovedForm, own: Before, moves: Moves
+) -> Iterator[Launch]:
+    """The kernels of a plan launched for another, which is the same but for names and for where it reads tensors."""
+    passed, moved = dict(zip(made.form.form.tensors, form.form.tensors)), dict(moves)
     passed = {name: passed[name] for name in made.tensors}
     passed |= {there.name: here.name for there, here in zip(made.before.workspaces, own.workspaces)}
     for kernel, words, served in zip(made.kernels, made.words, (*own.kernels, None)):
-        changed = tuple((there, here) for there, here in passed.items() if there in words and there != here)
+        changed = tuple((a, b) for a, b in passed.items() if a in words and (a != b or a in moved))
+        farther = tuple((a, moved[a]) for a, _ in changed if a in moved)
         if served is None:
-            yield Launch(name, one.regions, kernel.name, changed, is_once=kernel.is_once)
+            yield Launch(name, one.regions, kernel.name, changed, "", kernel.is_once, farther)
         else:
             named = name + served.name.removeprefix(one.name)
-            yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once)
+            yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once, farther)
 
 
 def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, ...]:

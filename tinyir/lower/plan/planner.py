@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Hashable
 
 from ...analysis.work import bytes_of
-from ...ir.alike import form_of
+from ...ir.moved import moved_form_of
 from ...ir.once import Once
 from ...ir.plan import Plan
 from ...ir.plan.rename import renamed
@@ -113,9 +113,9 @@ class Planner:
 
 
 def _likeness(group: Regions, known: _Known) -> Hashable:
-    """What launches have in common that are the same but for names: who shares what, and what is a constant, is part of
-    it."""
-    form = form_of(*group)
+    """What launches have in common that are the same but for names, and for where they begin to read: who shares what,
+    and what is a constant, is part of it."""
+    form = moved_form_of(*group).form
     return form.shape, *(name in known.constants for name in form.tensors), *known.sizes.items()
 
 
