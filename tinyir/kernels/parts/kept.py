@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from ...ir.body import Body, Random, Read, Reduce, Ref, walk
+from ...ir.body import Body, Gather, Random, Read, Reduce, Ref, operands_of, walk
 from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.traits import bodies_of
@@ -24,7 +24,7 @@ def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
 
 def bytes_beside(region: Region, along: Collection[str]) -> int:
     """Bytes that a thread reads of one of the neighbours along axes, of all tensors."""
-    return sum(body.dtype.bytes for body in _moved(region, along) if isinstance(body, Read))
+    return sum(body.dtype.bytes for body in dict.fromkeys(_moved(region, along)) if isinstance(body, Read))
 
 
 def words_resident(region: Region, kernel: Row) -> int:
@@ -33,9 +33,19 @@ def words_resident(region: Region, kernel: Row) -> int:
 
 
 def _moved(region: Region, along: Collection[str]) -> list[Body]:
-    """The distinct reads and random numbers that vary along axes."""
-    nodes = dict.fromkeys(n for body in bodies_of(region) for n in walk(body) if isinstance(n, (Read, Random)))
-    return [n for n in nodes if set(along) & names_in(n.index if isinstance(n, Read) else (n.index,))]
+    """The distinct reads and random numbers that vary along axes; a read once for each place at which it is
+    gathered."""
+    nodes = dict.fromkeys(found for body in bodies_of(region) for found in _read_in(body, ()))
+    return [n for n, _ in nodes if set(along) & names_in(n.index if isinstance(n, Read) else (n.index,))]
+
+
+def _read_in(body: Body, gathers: tuple[Body, ...]) -> Iterator[tuple[Body, tuple[Body, ...]]]:
+    """The reads and random numbers in an expression, each with the gathers around it."""
+    if isinstance(body, (Read, Random)):
+        yield body, gathers
+    around = (*gathers, body) if isinstance(body, Gather) else gathers
+    for inner in operands_of(body):
+        yield from _read_in(inner, around)
 
 
 def _words(bodies: Collection[Body]) -> int:
