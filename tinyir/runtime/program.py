@@ -290,7 +290,7 @@ class Program:
         """A tensor's memory from the element on that a launch is handed."""
         if name not in dict(launch.moved):
             return buffer
-        before = launch.elements_before(name, self._types()[name].type.shape).evaluate(self.sizes)
+        before = launch.elements_before(name, self._types[name].type.shape).evaluate(self.sizes)
         return replace(buffer, address=buffer.address + before * buffer.item, count=buffer.count - before)
 
     def _box(self, m: manifest.TensorMap, buffers: Mapping[str, Buffer]) -> Box:

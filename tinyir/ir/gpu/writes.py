@@ -187,17 +187,17 @@ class _Judging:
             yield self._fault(_left(at), writes[-1].statement)
 
     def _by_list(self, most: int | None) -> Iterator[Diag]:
-        """Of `most` elements, and points of each store, at most; by boxes where all stores write these. Raises
-        TooMany."""
+        """Of `most` elements, and points of each store, at most; by boxes where all write these. Raises TooMany."""
         shape = [e.evaluate(self.sizes) for e in self.tensor.type.shape]
         if most is not None and math.prod(shape) > most:
             raise TooMany
         asked = [] if self._is_all_wanted() else [*_yielded(self.sizes, self.yields)]
-        sides, writes = boxed(self.writes, shape) if not asked else ((1,) * len(shape), self.writes)
+        alone = (1,) * len(shape)
+        sides, writes = boxed(self.writes, shape) if not asked else (alone, self.writes)
         try:
             wrong = self._judged(writes, asked, shape, sides, most)
         except Uneven:
-            sides = (1,) * len(shape)
+            sides = alone
             wrong = self._judged(self.writes, asked, shape, sides, most)
         if wrong is None:
             return
@@ -210,19 +210,13 @@ class _Judging:
             yield self._fault(TWICE if what == "twice" else BOTH, first, *others)
 
     def _judged(
-        self,
-        writes: Sequence[_Write],
-        asked: list[tuple[Point, tuple[Expr, ...]]],
-        shape: Sequence[int],
-        sides: Sequence[int],
-        most: int | None,
+        self, writes: Sequence[_Write], asked: list[Any], shape: list[int], sides: Sequence[int], most: int | None
     ) -> tuple[str, tuple[int, ...]] | None:
         """What is wrong with the stores of boxes of these sides. Raises TooMany, Uneven."""
         boxes = [size // side for size, side in zip(shape, sides)]
-        lists = [
-            elements_of(w.point, w.index, boxes, [c // n for c, n in zip(w.clip, sides)], most, sides) for w in writes
-        ]
-        wanted = [elements_of(point, index, shape, shape, most) for point, index in asked]
+        clips = [[c // n for c, n in zip(w.clip, sides)] for w in writes]
+        lists = [elements_of(w.point, w.index, boxes, clip, most, sides) for w, clip in zip(writes, clips)]
+        wanted = [elements_of(*one, shape, shape, most) for one in asked]
         return judged(lists, functools.reduce(_joined, wanted) if wanted else None, boxes)
 
     def _is_all_wanted(self) -> bool:
