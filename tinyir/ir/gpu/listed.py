@@ -35,8 +35,8 @@ def elements_of(
 ) -> Any:
     """The numbers, in a tensor of such a shape, of the elements at `index` over all points, as an array: as often as
     points are there. Elements outside of `clip` are left out. `sides`: `index` is the first element of a box, and shape
-    and clip are in boxes. Raises TooMany for more than `most` points (default: MOST_POINTS) and for numbers of more than
-    MOST_BITS, Uneven for a box that does not begin at a multiple of its sides."""
+    and clip are in boxes. Raises TooMany for more than `most` points (default: MOST_POINTS) and for numbers of more
+    than MOST_BITS, Uneven for a box that does not begin at a multiple of its sides."""
     import numpy as np
 
     left, found = MOST_POINTS if most is None else most, []
