@@ -19,6 +19,7 @@ from .memory import OPERAND_KINDS, PART_KINDS, ROW_KINDS, WALKED_KINDS
 from .nodes import Kernel
 from .walk import Visit, bodies_in
 
+COLUMNS = 8  # of which a thread has two, in each row of its own
 ROWS = {"wgmma": 64, "mma": 16}  # of one product: a warpgroup's matrix has as many, a warp's a multiple
 OPERAND_BYTES = (2, 4)
 DEPTH_BYTES = 32  # along the sum, of one product
@@ -128,16 +129,19 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
 
 
 def _elsewhere(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
-    """Elements of the sum that `each` walks, from its corner on, other than the current one."""
+    """Elements of the sum that `each` walks, from its corner on, which the thread of the current one does not hold: it
+    has those of whole matrices of one product, and of whole groups of columns, away. It writes the current one."""
     around = next((p for p in reversed(v.path) if isinstance(p, nodes.Each)), None)
-    if around is None or _kind(v, around.of) not in ROWS or len(around.names) != 2:
+    kind = _kind(v, around.of) if around is not None else ""
+    if around is None or kind not in ROWS or len(around.names) != 2:
         return
     corner = around.at or (Expr.of(0),) * 2
     current = tuple(start + name for start, name in zip(corner, around.names))
     read = [n.index for body in bodies_in(s) for n in walk(body) if isinstance(n, Read) and n.tensor == around.of]
     written = [s.to.index] if isinstance(s, nodes.Assign) and s.to.name == around.of else []
-    for index in (*read, *written):
-        if tuple(map(v.facts.plain, index)) != tuple(map(v.facts.plain, current)):
+    for index, sides in (*((i, (ROWS[kind], COLUMNS)) for i in read), *((i, (0, 0)) for i in written)):
+        away = (v.facts.plain(at) - v.facts.plain(here) for at, here in zip(index, current))
+        if any(count % side if side else count for e, side in zip(away, sides) for count, _ in e.terms):
             what = Phrase(
                 "is not at the current element of `each {around}`, which is [{current}]",
                 around=", ".join(around.names),
