@@ -7,7 +7,9 @@ import itertools
 import pytest
 
 from tinyir.ir import gpu
+from tinyir.ir.expr import Bound, Expr
 from tinyir.ir.gpu import listed, writes
+from tinyir.ir.gpu.points import Guarded, Point, Ranged, _Held
 from tinyir.kit import work
 
 from .checked import check_gpu
@@ -59,3 +61,12 @@ def test_a_map_with_a_border_is_listed() -> None:
 def test_too_many_points_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listed, "MOST_POINTS", 100)
     assert check_gpu(gpu.parse(family("map with a border").kernels)) == []
+
+
+def test_a_long_loop_of_which_a_guard_leaves_nothing_ends() -> None:
+    """It is gone through in no more pieces than a list has room for."""
+    turns = Ranged("t", Expr.of(0), Expr.of(1 << 30), 1)
+    never = Guarded((Bound(Expr.of("t"), upper=Expr.of(0)),), is_broken=False)
+    held = tuple(_Held("", frozenset({"t"}), says) for says in (turns, never))
+    point = Point(("t",), held, {"t": Expr.of("t")})
+    assert 1 < len([*listed._pieces(point)]) <= listed.MOST_POINTS // listed.PIECE

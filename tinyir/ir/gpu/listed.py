@@ -58,7 +58,8 @@ def _pieces(point: Point) -> Iterator[Point]:
         and None not in (held.says.first.constant, held.says.last.constant)
     }
     longest = max(spans, key=spans.__getitem__, default=0)
-    pieces = min(spans.get(longest, 1), -(-math.prod(spans.values()) // PIECE))
+    # No more than as many points have as a list has room for: a guard may leave none of most pieces.
+    pieces = min(spans.get(longest, 1), -(-math.prod(spans.values()) // PIECE), MOST_POINTS // PIECE)
     if pieces <= 1:
         yield point
         return
