@@ -172,6 +172,25 @@ def test_large_ones_are_chosen(sides: tuple[int, int]) -> None:
     assert to_plan.lower(region.parse(text)).plans[0].algo == "transposed"
 
 
+@pytest.mark.parametrize(("parts", "side", "algo"), [(1, 448, "transposed"), (8, 28, "flat")])
+def test_few_elements_of_many_parts_are_not_passed_through_a_tile_of_each(parts: int, side: int, algo: str) -> None:
+    """A block lies in one of them; element by element only that one is read."""
+    names = [f"x{n}" for n in range(parts)]
+    reads = [f"(x{n}[0, i2 - {32 * n}, i0, i1]) where 0 <= i2 - {32 * n} < 32 else 0.0" for n in range(parts)]
+    value = reads[0]
+    for read in reads[1:]:
+        value = f"add({value}, {read})"
+    columns = 32 * max(2, parts)
+    tensors = [
+        *(f"in {name} : fp16[1, 32, {side}, {side}]" for name in names),
+        f"out y : fp16[{side}, {side}, {columns}]",
+    ]
+    rows = f"for i0: {side}, i1: {side}, i2: {columns}\nyield y[i0, i1, i2] = {value}"
+    module = region.parse(region_text("\n".join(tensors), rows))
+    kept = [c for c in candidates(module, module.program.regions[0], "sm90", "h200") if not c.rejected]
+    assert kept[0].plan.algo == algo and {c.plan.algo for c in kept} == {"flat", "transposed"}
+
+
 def test_without_its_barrier_the_kernel_is_refused() -> None:
     _, tensors, body = CASES["fp32"]
     planned = to_plan.lower(region.parse(region_text(tensors, body)))
