@@ -174,7 +174,7 @@ def test_large_ones_are_chosen(sides: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("parts", "side", "algo"), [(1, 448, "transposed"), (8, 28, "flat")])
 def test_few_elements_of_many_parts_are_not_passed_through_a_tile_of_each(parts: int, side: int, algo: str) -> None:
-    """A block lies in one of them; element by element only that one is read."""
+    """A block is in one of them; element by element only that one is read."""
     names = [f"x{n}" for n in range(parts)]
     reads = [f"(x{n}[0, i2 - {32 * n}, i0, i1]) where 0 <= i2 - {32 * n} < 32 else 0.0" for n in range(parts)]
     value = reads[0]

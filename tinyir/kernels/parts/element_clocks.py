@@ -24,7 +24,7 @@ LOOK_ISSUE = (
 )
 TURN_LOSS = 0.01  # of the bandwidth, for each access of a thread behind its first: on an H200, from 64 MB on
 TILE_TURNS = 0.05  # of a trip to memory, for each access of a thread whose tile passes through shared memory
-# The same for each guarded tile behind the first: a block lies in one of them, and each thread fills and reads all. 58
+# The same for each guarded tile behind the first: a block is in one of them, and each thread fills and reads all. 58
 # concatenations of DenseNet-121, of some 7 pieces each, took 1.9 us more than element by element on an H200.
 PIECE_TURNS = 0.4
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
