@@ -339,16 +339,18 @@ class Builder:
     ) -> Ref:
         """The sum of products over every axis that `out` lacks, as MUL and REDUCE, in `acc`: `contract(A, "mk", B,
         "kn", "mn", fp32)`. A letter is an axis; sizes of one letter agree, or one is 1 where the letter is not summed
-        over. The MUL widens to `acc` where that is exact, so that nothing is rounded before it is added. Raises Refused
-        (E1304 with both places)."""
+        over. The MUL widens to `acc` where that is exact, so that nothing is rounded before it is added; integers whose
+        product `acc` does not hold whatever they are become `acc` before. Raises Refused (E1304 with both places)."""
         narrow = promote(x.dtype, y.dtype)
         summed = "".join(dict.fromkeys(c for c in x_axes + y_axes if c not in out))
         order = out + summed
         sizes = self._aligned(x, x_axes, y, y_axes, out)
         wide = [self._spread(o, axes, order, part) for o, axes, part in ((x, x_axes, parts[0]), (y, y_axes, parts[1]))]
         shape = [sizes[c] for c in order]
-        factors = [self.expand(self.cast(o, narrow), shape, part=part + "x") for o, part in zip(wide, parts)]
         is_widened = acc != narrow and holds_product(acc, narrow)
+        if narrow.is_integer and not is_widened and is_exact(narrow, acc):
+            narrow = acc
+        factors = [self.expand(self.cast(o, narrow), shape, part=part + "x") for o, part in zip(wide, parts)]
         product = self.emit("MUL", *factors, part="mul", type=TensorType(acc if is_widened else narrow, tuple(shape)))
         if not summed:
             return self.cast(product, acc)

@@ -89,6 +89,8 @@ def holds_product(wide: DType, narrow: DType) -> bool:
     """True when `wide` holds the product of any two `narrow` values exactly, up to its range: what MUL may widen to."""
     if narrow.is_float:
         return wide.is_float and wide.digits >= 2 * narrow.digits and is_exact(narrow, wide)
+    if (narrow.kind, wide.kind) == ("u", "i"):
+        return wide.bits > 2 * narrow.bits
     return wide.kind == narrow.kind and wide.bits >= 2 * narrow.bits
 
 
