@@ -53,19 +53,23 @@ class Fault:
 
 
 class _Shaken(Player):
-    """Playback in which inexact results are moved by a few units in their last place. What has few digits is exact, and
-    stays: 0, 1 and 0.5 are what libraries agree on."""
+    """Playback in which inexact results are moved by a few units in their last place. What has few digits before it is
+    rounded is exact, and stays: 0, 1 and 0.5 are what libraries agree on, but not what only rounds to 1. Where NumPy
+    leaves a sign or bits open, they are drawn: of a maximum of 0.0 and -0.0, and of a NaN whose bits are looked at."""
 
     def __init__(self, module: tiny.Module, symbols: Mapping[str, int], seed: int):
         super().__init__(module, symbols)
         self.draw = np.random.default_rng(seed)
+        self.signs = ((1.0,), (-1.0,))[seed] if seed < 2 else (1.0, -1.0)  # each sign is tried everywhere
 
     def value(self, value: tiny.Value) -> np.ndarray:
         dtype = value.type.dtype
+        if value.op == "BITCAST":
+            self._turn_nans(value.operands[0])
         if not dtype.is_float or dtype.bits < 32 and value.op not in ROUGH:
-            return super().value(value)
+            return self._with_signs(value, super().value(value))
         if dtype.bits >= 32:
-            found = super().value(value)
+            found = self._in_more_digits(value) if value.op in ROUGH else super().value(value)
             digits = np.frexp(found)[0] * 2**12
             is_exact = digits == np.trunc(digits)
             by = self.draw.uniform(-1, 1, found.shape) * 2.0 ** (-50 if dtype.bits == 64 else -21)
@@ -73,9 +77,38 @@ class _Shaken(Player):
             found = super().value(_unrounded(value))
             is_exact = convert(found, dtype) == found
             by = self.draw.uniform(-1.5, 1.5, found.shape) * 2.0**-dtype.digits
+        found = self._with_signs(value, found)
         with np.errstate(all="ignore"):
             moved = np.where(is_exact | ~np.isfinite(found), found, found * (1 + by))
         return convert(moved.astype(found.dtype), dtype)
+
+    def _in_more_digits(self, value: tiny.Value) -> np.ndarray:
+        """A value in fp64, from its operands in fp64."""
+        held = {o: self.found[o] for o in value.operands if o in self.found}
+        self.found.update((o, a.astype(np.float64)) for o, a in held.items() if a.dtype.kind == "f")
+        found = super().value(_unrounded(value))
+        self.found.update(held)
+        return found
+
+    def _with_signs(self, value: tiny.Value, found: np.ndarray) -> np.ndarray:
+        """The same numbers, with any sign of each 0 where one of several is chosen."""
+        if not value.type.dtype.is_float or not {value.op, value.attr("op")} & {"MAX", "MIN", "RELU"}:
+            return found
+        with np.errstate(all="ignore"):
+            return np.where(found == 0, self._any_sign(found), found)
+
+    def _turn_nans(self, name: str) -> None:
+        """Each NaN of a value gets any sign and all its other bits, where NumPy sets one of them."""
+        found = self.found[name]
+        if found.dtype.kind in "biu":
+            return
+        bits = np.array(found, order="C").view(f"u{found.dtype.itemsize}")
+        is_negative = self.draw.choice(self.signs, found.shape) < 0
+        ones = np.where(is_negative, ~bits.dtype.type(0), ~bits.dtype.type(0) >> 1)
+        self.found[name] = np.where(np.isnan(found), ones, bits).astype(bits.dtype).view(found.dtype)
+
+    def _any_sign(self, found: np.ndarray) -> np.ndarray:
+        return np.copysign(found, self.draw.choice(self.signs, found.shape).astype(found.dtype))
 
 
 class _Wide(Player):
@@ -100,8 +133,8 @@ class _Wide(Player):
 
 
 def _unrounded(value: tiny.Value) -> tiny.Value:
-    """A value of 16 or 8 bits as it is before it is rounded."""
-    wide = DTYPES["fp32"]
+    """A value as it is before it is rounded, to as many digits as arithmetic on it may have."""
+    wide = DTYPES["fp32" if value.type.dtype.bits < 32 else "fp64"]
     attrs = tuple((key, wide if key == "dtype" else item) for key, item in value.attrs)
     return replace(value, type=TensorType(wide, value.type.shape), attrs=attrs)
 

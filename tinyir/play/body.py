@@ -33,7 +33,7 @@ from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
 from .grid import Frame, Grid, union
-from .indirect import random_at
+from .indirect import random_at, scan
 from .product import contract, factors_of
 
 MOST_POINTS = 1 << 25  # elements that one fold lays out at a time
@@ -176,14 +176,10 @@ def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
     axes = union((inner, Grid(np.empty(()), (body.axis,))), frame.order) if body.axis not in inner.axes else inner.axes
     at = axes.index(body.axis)
     array = np.broadcast_to(inner.along(axes), frame.extent(axes)).astype(compute_dtype(body.dtype))
-    along = np.flip(array, at) if body.reverse else array
-    ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op]
+    start = neutral(body.op, body.dtype)
     with np.errstate(all="ignore"):
-        folded = ufunc.accumulate(along, axis=at)
-    if body.exclusive:
-        first = np.full_like(folded.take(range(min(1, folded.shape[at])), at), neutral(body.op, body.dtype))
-        folded = np.concatenate([first, folded.take(range(max(folded.shape[at] - 1, 0)), at)], at)
-    return Grid(convert(np.flip(folded, at) if body.reverse else folded, body.dtype), axes)
+        found = scan(array, body.op.upper(), at, start, body.reverse, body.exclusive)
+    return Grid(convert(found, body.dtype), axes)
 
 
 # --- places chosen at run time

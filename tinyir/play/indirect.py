@@ -53,13 +53,15 @@ def scatter(source: np.ndarray, index: np.ndarray, update: np.ndarray, axis: int
 
 
 def scan(source: np.ndarray, op: str, axis: int, neutral: Any, reverse: bool, exclusive: bool) -> np.ndarray:
-    """The running fold along `axis`, from the end when `reverse`; `exclusive` leaves the element itself out."""
+    """The running fold along `axis`, from the end when `reverse`; `exclusive` leaves the element itself out. It starts
+    from the neutral element, as a fold does: the sum of -0.0 is 0.0."""
     line = np.moveaxis(source, axis, 0)
     line = line[::-1] if reverse else line
     fold = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}[op]
-    found = fold.accumulate(line, 0, dtype=source.dtype) if line.shape[0] else line.copy()
+    start = np.asarray(neutral, source.dtype)
+    found = fold(fold.accumulate(line, 0, dtype=source.dtype), start) if line.shape[0] else line.copy()
     if exclusive and found.shape[0]:
-        found = np.concatenate([np.full_like(found[:1], neutral), found[:-1]])
+        found = np.concatenate([np.full_like(found[:1], start), found[:-1]])
     found = found[::-1] if reverse else found
     return np.moveaxis(found, 0, axis)
 

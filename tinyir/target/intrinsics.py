@@ -302,7 +302,7 @@ __device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
 __device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }""",  # noqa: E501
     ),
     _template("T absolute(T x)", "return is_negative(x) ? (T)((T)0 - x) : (T)(x + (T)0);"),
-    _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : x;"),
+    _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : (T)(x + (T)0);"),
     Intrinsic(
         "square_root",
         """\
@@ -343,8 +343,16 @@ __device__ __forceinline__ double remainder_of(double a, double b) { return fmod
         """\
 template <class T> __device__ __forceinline__ T modulo(T a, T b) {
   const T rest = remainder_of(a, b);
-  return rest != 0 && is_negative(rest) != is_negative(b) ? (T)(rest + b) : rest == 0 && is_negative(b) ? (T)((T)0 - rest) : rest;
-}""",  # noqa: E501
+  return rest != 0 && is_negative(rest) != is_negative(b) ? (T)(rest + b) : rest;
+}
+__device__ __forceinline__ float modulo(float a, float b) {
+  const float rest = remainder_of(a, b);
+  return rest == 0.0f ? copysignf(0.0f, b) : is_negative(rest) != is_negative(b) ? rest + b : rest;
+}
+__device__ __forceinline__ double modulo(double a, double b) {
+  const double rest = remainder_of(a, b);
+  return rest == 0.0 ? copysign(0.0, b) : is_negative(rest) != is_negative(b) ? rest + b : rest;
+}""",
     ),
     Intrinsic(
         "floor_divide",

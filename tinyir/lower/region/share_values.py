@@ -45,7 +45,7 @@ def share_values(region: Region) -> Region:
     axes_of = axes_of_values(region)
     known = set(iters) | _symbols(region)
     taken = {v.name for v in region.lets}
-    shared: dict[Body, str] = {v.expr: v.name for v in region.lets}
+    shared: dict[Body, str] = {v.expr: v.name for v in region.lets if not is_scalar(v.expr)}
     done: set[str] = set()
     lets: list[Let] = []
 

@@ -238,9 +238,14 @@ class Writer:
             body = Unary("cast", body, dtype)
         if axes:
             return Reduce(op, tuple(axes), body, dtype)
-        if chooses:
-            return Literal(0, dtype)
-        return body if body.dtype == dtype else Unary("cast", body, dtype)
+        return Literal(0, dtype) if chooses else self._folded_once(op, body, dtype, in_fold)
+
+    def _folded_once(self, op: str, body: Body, dtype: DType, in_fold: bool) -> Body:
+        """The fold of one element alone: a sum starts from 0.0, which makes 0.0 of -0.0 and leaves all else."""
+        element = body if body.dtype == dtype else Unary("cast", body, dtype)
+        if op != "sum" or not dtype.is_float:
+            return element
+        return Binary("add", *self._meet([element, neutral_of(op, dtype)], in_fold), dtype)
 
     def _scan(self, node: Node, point: Point, in_fold: bool) -> Body:
         value = node.value
@@ -253,7 +258,7 @@ class Writer:
         if axis.size == ONE:
             if value.attr("exclusive"):
                 return neutral_of(value.attr("op"), dtype)
-            return body if body.dtype == dtype else Unary("cast", body, dtype)
+            return self._folded_once(value.attr("op").lower(), body, dtype, in_fold)
         along = Expr.of(point[axis.name]).name
         return Scan(
             value.attr("op").lower(), along, body, dtype, bool(value.attr("reverse")), bool(value.attr("exclusive"))
