@@ -242,3 +242,23 @@ def test_remarks_say_which_index_is_not_affine() -> None:
         "\noutputs: %y\n"
     )
     assert [(d.code, str(d.facts["expr"])) for d in remarks(lower(module))] == [("R3201", "floor(i0/N)")]
+
+
+PADDED = (
+    "tinyir 1.0 index\n\nmodel m\n  in  x           : fp32[M]\n  out y           : fp32[M + 1]\n\n"
+    "  %y             = PAD(x) {{pad=[[1, 0]]}} : fp32[M + 1]\n\noutputs: %y\n\n"
+    "book\n  %y             [i0: M + 1]\n    reads x[i0 - 1] where 0 <= i0 - 1 < M else {}\n"
+)
+
+
+@pytest.mark.parametrize("word", ["0.0", "1", "-1.5", "inf", "-inf", "nan", "-nan"])
+def test_a_number_is_read_in_the_place_of_an_element(word: str) -> None:
+    (entry,) = index.parse(PADDED.format(word)).entries
+    assert repr(float(entry.reads[0].at({"i0": 0, "M": 1}))) == repr(float(word))
+
+
+@pytest.mark.parametrize("word", ["k1", "Inf", "infinity", "NaN", "-true", "-k1"])
+def test_another_word_is_no_number(word: str) -> None:
+    with pytest.raises(Refused) as refused:
+        index.parse(PADDED.format(word))
+    assert [(d.code, d.facts["found"]) for d in refused.value.diags] == [("E0002", word.lstrip("-"))]

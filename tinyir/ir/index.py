@@ -29,8 +29,9 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, Refused, refuse
 from ..kit.held import once
+from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..kit.text import Grammar, body_of, header, is_count, is_word, token_span
 from . import tiny
@@ -44,6 +45,8 @@ from .types import DType, number_of, show_number
 
 STAGE = "index"
 GRAMMAR = Grammar("index", ("index", "axes"))
+SIGNED_WORDS = ("inf", "nan")
+NUMBER_WORDS = ("true", "false", *SIGNED_WORDS)
 Fills = tuple[DType, ...]  # the dtypes, one of which has a number that is read; none where they are not known
 
 
@@ -227,6 +230,9 @@ def _target_of(tree: Any, whole: str, fills: Fills) -> Read | Fill:
             name_of(source.children[0] if hasattr(source, "children") else source), read_at(read_index, bracket, whole)
         )
     token = tree.children[0]
+    if token.type == "NAME" and token not in (SIGNED_WORDS if tree.data == "negative" else NUMBER_WORDS):
+        expected = Phrase("a number, or the bracket of a read behind a name")
+        raise refuse("E0002", hint="", found=str(token), expected=expected, span=token_span(token))
     try:
         return Fill(_number_of(str(token), -1 if tree.data == "negative" else 1, fills))
     except Refused as fault:

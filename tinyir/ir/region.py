@@ -342,7 +342,8 @@ def check(module: Module) -> list[Diag]:
        all of them known                                                                                 (E0201, E0202,
       E1426)
     3. a region's tensors are inputs, outputs or buffers of the program, of one type everywhere; an alias keeps
-       dtype and number of elements                                                                      (E1402)
+       dtype and number of elements; it is kept where its buffer says, and what stays on the chip is handed
+       from one region to one other, each region in one such pair                                 (E1302, E1402)
     4. memory is written by one region, before it is read; every output is written                       (E1402)
     5. in a region a value has its name alone; each output has a yield and is not read                   (E0201, E1402)
     6. indices, sizes and guards name axes in scope and symbols; a fold's axes are new or the region's   (E1407)

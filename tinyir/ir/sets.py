@@ -183,7 +183,7 @@ def within_steps(most: int) -> Iterator[None]:
 
 def with_names(text: str, *names: str) -> str:
     """A set's or map's text with other tuple names: the first of each piece, and the second behind its arrow."""
-    pieces = (piece.split(" -> ") for piece in text.split(";"))
+    pieces = (re.split(r"\s*->\s*", piece) for piece in text.split(";"))
     return ";".join(
         " -> ".join(re.sub(r"\w+\[", f"{name}[", side, count=1) for name, side in zip(names, piece)) for piece in pieces
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from .body import Axis, Binary, Body, Index, Random, Read, Reduce, Scan, Select, walk
+from .body import Axis, Binary, Body, Index, Random, Read, Reduce, Ref, Scan, Select, walk
 from .expr import ONE, Expr
-from .region import Region
+from .region import Let, Region
 
 
 @functools.lru_cache(maxsize=4096)
@@ -50,6 +50,15 @@ def extent_of(axes: tuple[Axis, ...]) -> Expr:
     for axis in axes:
         total = total * (axis.size if axis.size is not None else ONE)
     return total
+
+
+def needed_lets(region: Region) -> tuple[Let, ...]:
+    """The values of a region that some write needs, in their order."""
+    needed = {n.name for item in region.yields for n in walk(item.expr) if isinstance(n, Ref)}
+    for let in reversed(region.lets):
+        if let.name in needed:
+            needed.update(n.name for n in walk(let.expr) if isinstance(n, Ref))
+    return tuple(let for let in region.lets if let.name in needed)
 
 
 def bodies_of(region: Region) -> Iterator[Body]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
@@ -106,7 +107,12 @@ def _check_sets(module: Module) -> Iterator[Diag]:
         try:
             if not found:
                 raise ValueError(Phrase("it has no tuple"))
-            (read_set if len(want) == 1 else read_map)(with_names(text, "left_", "right_"), words)
+            if text.count("{") != 1 or text.find("}") != len(text) - 1:  # isl leaves unread what is behind the first
+                raise ValueError(Phrase("it is not in one pair of braces"))
+            _must_have_ranks(
+                (read_set if len(want) == 1 else read_map)(with_names(text, "left_", "right_"), words),
+                [rank for _, rank in want],
+            )
         except ValueError as fault:
             return Diag("E1211", at, {"text": text, "fault": str(fault)})
         return None
@@ -131,6 +137,16 @@ def _check_sets(module: Module) -> Iterator[Diag]:
         if edge.source in axes and edge.target in axes:
             ends = [(names[end], len(axes[end])) for end in (edge.source, edge.target)]
             yield from filter(None, [wrong(edge.target, edge.relation, ends)])
+
+
+def _must_have_ranks(thing: Any, ranks: list[int]) -> None:
+    """Raise ValueError when a set, or a map, has other numbers of axes than its words seem to say."""
+    import islpy as isl
+
+    ends = [isl.dim_type.set] if len(ranks) == 1 else [isl.dim_type.in_, isl.dim_type.out]
+    found = [thing.dim(end) for end in ends]
+    if found != ranks:
+        raise ValueError(Phrase("isl reads tuples of {found} axes in it", found=", ".join(map(str, found))))
 
 
 def _check_roles(module: Module) -> Iterator[Diag]:

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..kit.diag import Diag, Label
-from ..kit.phrase import Phrase
+from ..kit.phrase import Listing, Phrase
 from .expr import Expr
 from .in_place import homes_of, owner_of
 from .model import is_exchanged, memory_type
 from .verify import nearest
 
 SIGNATURE = Phrase("the signature")
+PLACES = ("gmem", "deferred")  # of a buffer: in memory, or on the chip between two regions
 
 
 def check_program(module: Any) -> list[Diag]:
@@ -94,6 +95,7 @@ def _check_memory(module: Any) -> Iterator[Diag]:
             )
             aliased = Phrase("it is alias of {target}, but {fault}", target=target, fault=fault)
             yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": aliased}, buffer.span)
+    yield from _check_places(module.program)
     for region in module.program.regions:
         for tensor in region.inputs + region.outputs:
             if tensor.name not in known:
@@ -119,6 +121,56 @@ def _check_memory(module: Any) -> Iterator[Diag]:
                 place = known[tensor.name].span
                 labels = (Label(place, Phrase("declared here")),) if place else ()
                 yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)
+
+
+def _check_places(program: Any) -> Iterator[Diag]:
+    """Where a tensor is kept is what its buffer says, everywhere; what stays on the chip is handed from one region to
+    one other, and a region takes part in one such pair."""
+    stated = [("", b) for b in program.buffers]
+    stated += [(r.name, t) for r in program.regions for t in (*r.inputs, *r.outputs)]
+    for at, tensor in stated:
+        if _place_of(tensor) not in PLACES:
+            facts = {"key": "materialize", "given": _place_of(tensor), "known": ", ".join(PLACES)}
+            yield Diag("E1302", at or tensor.name, facts, tensor.span)
+    buffers = {b.name: b for b in program.buffers}
+    pairs: list[tuple[Any, set[str]]] = []
+    for buffer in program.buffers:
+        if _place_of(buffer) == "deferred":
+            makers = [r.name for r in program.regions if any(t.name == buffer.name for t in r.outputs)]
+            readers = [r.name for r in program.regions if any(t.name == buffer.name for t in r.inputs)]
+            if len(makers) == 1 and len(readers) != 1:
+                fault = Phrase(
+                    "it stays on the chip for one region to read, but is read by {readers}",
+                    readers=", ".join(readers) or Phrase("none"),
+                )
+                yield Diag("E1402", makers[0], {"name": buffer.name, "fault": fault}, buffer.span)
+            elif len(makers) == 1:
+                pairs.append((buffer, {makers[0], readers[0]}))
+    for at, (buffer, pair) in enumerate(pairs):
+        others = sorted(set().union(*(p for _, p in pairs[:at] if p & pair)) - pair)
+        if others:
+            fault = Phrase(
+                "it joins {regions}, of which one shares a kernel with {others}",
+                regions=Listing(sorted(pair)),
+                others=", ".join(others),
+            )
+            yield Diag("E1402", buffer.name, {"name": buffer.name, "fault": fault}, buffer.span)
+    for region in program.regions:
+        for tensor in (*region.inputs, *region.outputs):
+            buffer = buffers.get(tensor.name)
+            declared = PLACES[0] if buffer is None else _place_of(buffer)
+            if _place_of(tensor) in PLACES and _place_of(tensor) != declared:
+                fault = Phrase(
+                    "its materialize is {given} here, but {declared} where it is declared",
+                    given=_place_of(tensor),
+                    declared=declared,
+                )
+                labels = (Label(buffer.span, Phrase("declared here")),) if buffer is not None and buffer.span else ()
+                yield Diag("E1402", region.name, {"name": tensor.name, "fault": fault}, tensor.span, labels)
+
+
+def _place_of(tensor: Any) -> str:
+    return tensor.attr("materialize") or PLACES[0]
 
 
 def _elements(tensor: Any) -> Expr:

@@ -52,6 +52,7 @@ from ..ir.traits import (
     folds_of,
     folds_own_iters,
     is_product_of_sides,
+    needed_lets,
     reads_apart,
     scans_of,
 )
@@ -196,6 +197,7 @@ def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Ker
 
 @functools.lru_cache(maxsize=8192)
 def _kernels_of(region: Region, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, ...]:
+    region = _needed(region)
     if why_none(region):
         return ()
     if scans_of(region):
@@ -210,6 +212,13 @@ def _kernels_of(region: Region, sizes: tuple[tuple[str, int], ...]) -> tuple[Ker
     return tuple(found)
 
 
+@functools.lru_cache(maxsize=8192)
+def _needed(region: Region) -> Region:
+    """The region without values that no write needs, of which it asks nothing."""
+    kept = needed_lets(region)
+    return region if len(kept) == len(region.lets) else replace(region, lets=kept)
+
+
 def is_contraction(region: Region, sizes: dict[str, int]) -> bool:
     """Whether the best kind of a region is a contraction; found once for all that are alike."""
     return _is_contraction(Alike.of(region), tuple(sizes.items()))
@@ -222,7 +231,8 @@ def _is_contraction(alike: Alike, sizes: tuple[tuple[str, int], ...]) -> bool:
 
 
 def kernel_of(region: Region, family: str) -> Kernel | None:
-    """The region as a kernel of `family`, or None when it is not one."""
+    """The region as a kernel of `family`, or None when it is not one. What no write needs is not looked at."""
+    region = _needed(region)
     if family == "contraction":
         return _contraction_of(region)
     if family == "plain":

@@ -127,8 +127,8 @@ def check(module: Module) -> list[Diag]:
     20. every wait ends; a slot is filled before it is read, read before it is filled again, and written when
         nothing uses it; a CTA's stores are read when it leaves; products find their registers fenced, engines
         what threads wrote, and sums are read (`ir.gpu.dry`, where nothing else is wrong)      (E1621 to E1628)
-    21. each result of a launch is written by some statement of it, and so is each workspace that it reads
-        (`ir.gpu.unwritten`)                                                                            (E1629)
+    21. each result of a launch that may have elements is written by some statement of it, and so is each
+        workspace that it reads (`ir.gpu.unwritten`)                                                     (E1629)
     22. one thread starts a copy of the copy engine, and tells an mbarrier of its bytes (`ir.gpu.elected`) (E1684)
     """
     from .dry import check_dry_runs

@@ -11,12 +11,15 @@ from typing import Any
 
 from ...kit.diag import Diag
 from ..body import Read
-from ..expr import ZERO
+from ..expr import ONE, ZERO
+from ..model import Model
+from ..types import TensorType
 from . import nodes
 from .across import LookBack, Publish, Ticket
 from .nodes import Kernel
-from .walk import reads_in, statements
+from .walk import reads_in, start_of, statements
 
+MOST_PRODUCTS = 256  # of sizes, for all groups of eight axes
 WRITERS = (nodes.Store, nodes.Atomic, nodes.TmaStore, nodes.StoreRows)
 
 
@@ -37,8 +40,26 @@ def check_unwritten(module: Any) -> Iterator[Diag]:
             *(t.name for region in program.regions if region.name not in kernel.regions for t in region.inputs),
         }  # others stay in the kernel
         read = {name for k in launch for name in _read_in(k)} & own
+        types = {t.name: t.type for region in regions for t in region.outputs}
         for name in sorted((results | read) - written):
-            yield Diag("E1629", kernel.name, {"tensor": name}, kernel.span)
+            if name not in types or not _has_no_element(types[name], kernel, module.plans.program.model):
+                yield Diag("E1629", kernel.name, {"tensor": name}, kernel.span)
+
+
+def _has_no_element(of: TensorType, kernel: Kernel, model: Model) -> bool:
+    """Whether a tensor is empty wherever the kernel may be launched: the sizes of some of its axes, times one another,
+    are shown to be less than 1 by what the kernel assumes."""
+    facts = start_of(kernel, model)
+    for s in kernel.body:
+        if isinstance(s, nodes.Assume):
+            facts = facts.with_guard(s.guard)
+    products = [ONE]  # of the axes looked at so far
+    for size in of.shape:
+        more = [product * size for product in products]
+        if any(facts.is_below(product, ONE) for product in more):
+            return True
+        products = (products + more)[:MOST_PRODUCTS]
+    return False
 
 
 def _tensors_in(kernel: Kernel) -> Callable[[str], Iterator[str]]:

@@ -398,7 +398,8 @@ def _few_tiles(
     )
     for (highest, width, consumers), side in itertools.product(FEW_TILES, sides):
         down = -(-rows // side)
-        ctas = max(PARTS) if is_few else card.sms // (batch * down * -(-columns // width))  # that a tile may have
+        # that a tile may have; where a size is 0 no tile takes any
+        ctas = max(PARTS) if is_few else card.sms // max(1, batch * down * -(-columns // width))
         if side <= highest and ctas and (is_few or consumers == 1):
             yield from (((side, width, consumers), parts, (1, 1)) for parts in PARTS if parts <= ctas)
             yield from (

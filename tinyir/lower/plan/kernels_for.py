@@ -7,12 +7,14 @@ import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ...analysis.regions import analyse
 from ...analysis.traffic import fills_card
 from ...analysis.work import work_of
 from ...ir import region
+from ...ir.body import Read
 from ...ir.in_place import may_be_read_later
 from ...ir.prove_region import check_proofs
-from ...ir.traits import extent_of, sizes_of
+from ...ir.traits import extent_of, needed_lets, nodes_of, sizes_of
 from ...kernels.alternatives import bound_columns, widen_masks
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
 from ...kernels.alternatives.halve_maps import halve_maps
@@ -48,6 +50,7 @@ IN_STEPS: dict[str, Rewrite] = {"R3471": fold_in_steps, "R3472": scan_in_steps} 
 
 def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
     """The module with a region for each kernel, and which prologues became kernels of their own."""
+    module = needed_only(module)
     module, _ = products_together(rewritten(module, planner, REWRITES), planner)
     module, _ = in_orders(module, planner, is_told=False)
     module = rewritten(module, planner, IN_STEPS)
@@ -59,6 +62,24 @@ def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module,
     module, _ = turn_constants(module, planner.us)
     module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
     return with_parts(module, sums_by(module, planner)), apart
+
+
+def needed_only(module: region.Module) -> region.Module:
+    """The module without values that no write needs: a kernel would compute them for nobody."""
+    return with_parts(module, {one.name: (_needed_of(one),) for one in module.program.regions})
+
+
+def _needed_of(one: region.Region) -> region.Region:
+    kept = needed_lets(one)
+    if len(kept) == len(one.lets):
+        return one
+    made = replace(one, lets=kept)
+    gone = {n.tensor for n in nodes_of(one) if isinstance(n, Read)}
+    gone -= {n.tensor for n in nodes_of(made) if isinstance(n, Read)}
+    if any(t.name in gone and t.attr("materialize") == "deferred" for t in one.inputs):
+        return one  # what is handed to it on the chip has no other reader
+    made = replace(made, inputs=tuple(t for t in one.inputs if t.name not in gone))
+    return replace(made, analysis=analyse(made))
 
 
 def in_orders(
@@ -377,6 +398,7 @@ __all__ = [
     "kernels_for",
     "launches",
     "masks_widened",
+    "needed_only",
     "pages_read",
     "products_together",
     "parts_by",
