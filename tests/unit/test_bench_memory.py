@@ -9,7 +9,7 @@ import pytest
 from tests.bench.memory import cases, show_table
 from tests.bench.memory_ops import OPS, Case, emitted, plans_of
 
-EVERY = argparse.Namespace(only="", shapes="", dtypes="fp32,fp16", odd=False)
+EVERY = argparse.Namespace(only="", shapes="", dtypes="fp32,fp16", odd=False, behind=None)
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -3,7 +3,7 @@ memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ir.body import Axis, Binary, Body, Gather, Index, Read, Reduce, Ref, Ternary, Unary, operands_of, walk
 from ..ir.expr import ONE, ZERO, Expr
@@ -74,41 +74,41 @@ def _written(region: Region, tensor: Tensor) -> Expr:
 
 
 def _points_read(region: Region) -> dict[str, Expr]:
-    """For each input at how many points it is read, each place of the text counted for itself: of a table with a row
-    for each word, the rows that are picked. An upper bound of the elements that are read, as their number is."""
-    size = {a.name: a.size for a in region.iters}
-    seen: set[tuple[str, tuple[Expr, ...]]] = set()
+    """For each input that may not be read whole at how many points it is read, each place of the text counted for
+    itself: of a table with a row for each word, the rows that are picked. At least as many as its elements that are
+    read."""
+    nodes = [n for item in (*region.lets, *region.yields) for n in walk(item.expr)]
+    folds = {a.name: a.size for n in nodes if isinstance(n, Reduce) for a in n.axes if a.size is not None}
+    size = folds | {a.name: a.size for a in region.iters}
+    shapes = {t.name: t.type.shape for t in region.inputs}
+    reads = {(n.tensor, n.index) for n in nodes if isinstance(n, Read)}
+    named = [(tensor, tuple(e.name for e in index)) for tensor, index in reads]
+    if all(tuple(map(size.get, names)) == shapes.get(tensor) for tensor, names in named):
+        return {}
+    picks: dict[str, list[Body]] = {}
+    for n in nodes:
+        if isinstance(n, Gather):
+            picks.setdefault(n.axis.name, []).append(n.at)
     points: dict[str, Expr] = {}
-
-    def visit(body: Body, along: dict[str, set[str]], extents: dict[str, Expr]) -> None:
-        if isinstance(body, Reduce):
-            extents = extents | {a.name: a.size for a in body.axes if a.size is not None}
-            along = along | {a.name: {a.name} for a in body.axes}
-        if isinstance(body, Gather):
-            visit(body.at, along, extents)
-            picked = {axis for read in walk(body.at) for axis in _axes_read(read, along)}
-            visit(body.body, along | {body.axis.name: picked}, extents)
-            return
-        if isinstance(body, Read) and (body.tensor, body.index) not in seen:
-            seen.add((body.tensor, body.index))
-            points[body.tensor] = points.get(body.tensor, ZERO) + _extent(_axes_read(body, along), extents)
-        for inner in operands_of(body):
-            visit(inner, along, extents)
-
-    # A value that is named elsewhere may be taken at other points than its own: all axes are its own then.
-    for item in (*region.lets, *region.yields):
-        visit(item.expr, {name: {name} for name in size}, size)
+    for tensor, index in reads:
+        axes = _varying({name for e in index for name in e.names()}, picks, size)
+        points[tensor] = points.get(tensor, ZERO) + _extent(axes, size)
     return points
 
 
-def _axes_read(body: Body, along: Mapping[str, set[str]]) -> set[str]:
-    """The axes whose extents say at how many points an expression is taken, an axis that a gather picks being as many
-    as those of what picks it."""
-    if isinstance(body, (Read, Ref)) and body.index is not None:
-        return {axis for e in body.index for name in e.names() for axis in along.get(name, ())}
-    if isinstance(body, Index):
-        return {axis for name in body.expr.names() for axis in along.get(name, ())}
-    return {axis for axes in along.values() for axis in axes} if isinstance(body, Ref) else set()
+def _varying(names: set[str], picks: Mapping[str, Sequence[Body]], size: Mapping[str, Expr]) -> set[str]:
+    """The axes along which places of these axes vary: one that gathers pick varies along those of what picks it."""
+    found: set[str] = set()
+    for name in names:
+        for at in picks.get(name, ()):
+            for n in walk(at):
+                if isinstance(n, Index):
+                    found |= _varying(set(n.expr.names()), picks, size)
+                elif isinstance(n, (Read, Ref)) and n.index is not None:
+                    found |= _varying({inner for e in n.index for inner in e.names()}, picks, size)
+                elif isinstance(n, Ref):
+                    found |= size.keys()
+    return found | (names - picks.keys())
 
 
 def _lesser(whole: Expr, read: Expr) -> Expr:
