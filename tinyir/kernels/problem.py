@@ -191,13 +191,18 @@ LONG_FOLD = 128  # from this many elements on, a block folds faster than a threa
 
 def kernels_of(region: Region, sizes: dict[str, int] | None = None) -> tuple[Kernel, ...]:
     """Every kind but `plain` that can compute the region, the best first; empty when none can (`why_none` says why).
-    `sizes` are the symbols' values of a shape set, which decide between kinds that are all correct."""
-    return _kernels_of(region, tuple((sizes or {}).items()))
+    `sizes` are the symbols' values of a shape set, which decide between kinds that are all correct. What no write needs
+    is not looked at."""
+    return _kernels_of(_needed(region), tuple((sizes or {}).items()))
+
+
+def is_covered(region: Region) -> bool:
+    """Whether a kind but `plain` computes all values of the region, those that no write needs too."""
+    return bool(_kernels_of(region, ()))
 
 
 @functools.lru_cache(maxsize=8192)
 def _kernels_of(region: Region, sizes: tuple[tuple[str, int], ...]) -> tuple[Kernel, ...]:
-    region = _needed(region)
     if why_none(region):
         return ()
     if scans_of(region):

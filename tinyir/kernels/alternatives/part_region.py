@@ -21,7 +21,7 @@ from ...ir.present import axes_of_values
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import axes_of, bodies_of
 from ...kit.records import dataclass, field, replace
-from ..problem import kernels_of, why_none
+from ..problem import is_covered, why_none
 from .parts import Names, Parts, Surroundings, numbered_name
 
 FOLDS = (Reduce, Scan, Scatter)
@@ -89,7 +89,7 @@ class _Parting:
         trial = replace(self, home=dict(self.home), written=list(self.written))
         self._put(trial, item, number)
         whole = replace(self.region, yields=self.region.yields[: len(trial.written)])
-        return bool(kernels_of(Parts(whole, trial.home, trial.written, self.names).part(number)))
+        return is_covered(Parts(whole, trial.home, trial.written, self.names).part(number))
 
     @staticmethod
     def _put(parting: _Parting, item: Let | Yield, number: int) -> None:
