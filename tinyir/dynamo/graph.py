@@ -26,7 +26,7 @@ class Unsayable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The JSON of a program. Some of its inputs are no tensors of the graph: `numbers` are tensors without axes in the
+    """The JSON of a program. Some of its inputs are not tensors of the graph: `numbers` are tensors without axes in the
     place of numbers that a call computes with, `lengths` tensors that nothing reads, for symbols that no other input
     has for an extent."""
 
