@@ -178,7 +178,8 @@ def test_what_the_template_cannot_obey_is_refused(field: str, value: Any, code: 
         ("reg p : fp16[32, 64] mma_a", "reg p : fp16[16, 64] mma_a", "E1602"),
         ("mma acc += p[0, 16] *", "mma acc += p[0, 8] *", "E1602"),
         ("mma acc += p[0, 16] *", "mma acc += p *", "E1602"),
-        ("mma sc += qf * kf", "mma sc += qf * vf", "E1605"),
+        ("mma sc += qf * kf", "mma sc += qf * vf", "E1605"),  # not there yet
+        ("mma acc += p[0, 0] * vf", "mma acc += p[0, 0] * kf", "E1602"),  # of other columns
     ],
 )
 def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:

@@ -16,7 +16,7 @@ all fill the card together, and the rows are fetched once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator
 
 from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, Read, Ref, Select, operands_of, rebuild
@@ -26,7 +26,7 @@ from ...ir.types import TensorType
 from ...kit.records import replace
 from ..problem import Contraction, kernel_of
 from .parts import Names, free_name
-from .together import Together, Way
+from .together import Together, Way, reading
 from .turn_columns import column_of
 
 MOST = 8  # products that become one
@@ -113,7 +113,7 @@ def _joined(products: tuple[str, ...], module: Module, names: Names) -> Together
         if r in group:
             regions += (*made, product) if r is first else ()
             continue
-        other = _reading(r, ahead, wide)
+        other = reading(r, ahead, wide, lambda read: (*read.index[:-1], read.index[-1] + ahead[read.tensor]))
         regions.append(other)
         changed += [other] if other is not r else []
     buffers = tuple(b for b in module.program.buffers if b.name not in ahead)
@@ -183,27 +183,6 @@ def _all_of(first: Region, tensors: list[Tensor], at: int, names: Names, taken: 
     made = Tensor(name, TensorType(dtype, tuple(shape)))
     one = Region(name, tuple(dict.fromkeys(tensors)), (made,), iters, (), (item,), None, first.span)
     return replace(one, analysis=analyse(one))
-
-
-def _reading(r: Region, ahead: Mapping[str, int], wide: Tensor) -> Region:
-    """A region that reads the columns of all where it read those of one."""
-    if not any(t.name in ahead for t in r.inputs):
-        return r
-
-    def put(body: Body) -> Body:
-        body = rebuild(body, put)
-        if not isinstance(body, Read) or body.tensor not in ahead:
-            return body
-        return replace(body, tensor=wide.name, index=(*body.index[:-1], body.index[-1] + ahead[body.tensor]))
-
-    inputs = tuple(dict.fromkeys(wide if t.name in ahead else t for t in r.inputs))
-    other = replace(
-        r,
-        inputs=inputs,
-        lets=tuple(replace(let, expr=put(let.expr)) for let in r.lets),
-        yields=tuple(replace(y, expr=put(y.expr)) for y in r.yields),
-    )
-    return replace(other, analysis=analyse(other))
 
 
 __all__ = ["joined"]

@@ -45,7 +45,7 @@ from ..problem import MOST_WIDTH, Contraction, kernel_of
 from .choices import broadcast, decided
 from .inline import Tangled, written_out
 from .parts import Names, free_name, numbered_name, refs_of, region_of
-from .together import Together, Way
+from .together import Together, Way, reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,11 @@ def _without(module: Module, one: Region, found: Region, turns: list[Turn], at: 
         if not rest:
             continue
         own = r if len(rest) == len(r.yields) else region_of(r.name, r, tuple(_used(r.lets, rest)), rest, ())
-        other = found if r is one else _reading(own, gone, one, at, width)
+        other = (
+            found
+            if r is one
+            else reading(own, gone, one.outputs[0], lambda read: _place(read, gone[read.tensor], one, at, width))
+        )
         if other is not r and other is not found:
             changed.append(other)
         regions.append(other)
@@ -304,30 +308,12 @@ def _without(module: Module, one: Region, found: Region, turns: list[Turn], at: 
     return Together(replace(module, program=program), one.name, names, tuple(changed))
 
 
-def _reading(r: Region, gone: Mapping[str, Turn], one: Region, at: int, width: int) -> Region:
-    """A region that reads the product where it read what a map made of it."""
-    if not any(t.name in gone for t in r.inputs):
-        return r
-
-    def put(body: Body) -> Body:
-        body = rebuild(body, put)
-        if not isinstance(body, Read) or body.tensor not in gone:
-            return body
-        turn = gone[body.tensor]
-        place = {e.name: value for e, value in zip(turn.region.yields[0].index, body.index) if e.name}
-        back = {str(wanted): place[name] for name, wanted in turn.rows.items()}
-        column = 2 * width * ((place[turn.heads] if turn.heads else ZERO) + turn.first) + place[turn.inner]
-        index = tuple(column if n == at else back.get(e.name or "", ZERO) for n, e in enumerate(one.yields[0].index))
-        return replace(body, tensor=one.outputs[0].name, index=index)
-
-    lets = tuple(replace(let, expr=put(let.expr)) for let in r.lets)
-    yields = tuple(replace(y, expr=put(y.expr)) for y in r.yields)
-    kept = [t for t in r.inputs if t.name not in gone]
-    if not any(t.name == one.outputs[0].name for t in kept):
-        first = next(n for n, t in enumerate(r.inputs) if t.name in gone)
-        kept.insert(first, one.outputs[0])
-    other = replace(r, inputs=tuple(kept), lets=lets, yields=yields)
-    return replace(other, analysis=analyse(other))
+def _place(read: Read, turn: Turn, one: Region, at: int, width: int) -> tuple[Expr, ...]:
+    """Where in the product an element is that a map made of it."""
+    place = {e.name: value for e, value in zip(turn.region.yields[0].index, read.index) if e.name}
+    back = {str(wanted): place[name] for name, wanted in turn.rows.items()}
+    column = 2 * width * ((place[turn.heads] if turn.heads else ZERO) + turn.first) + place[turn.inner]
+    return tuple(column if n == at else back.get(e.name or "", ZERO) for n, e in enumerate(one.yields[0].index))
 
 
 __all__ = ["column_of", "turned_columns"]

@@ -28,6 +28,7 @@ from .kernels_for import (
     kernels_for,
     launches,
     masks_widened,
+    needed_only,
     pages_read,
     parts_by,
     products_together,
@@ -53,7 +54,7 @@ def verdicts(
     that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end; R3484
     for products that take in others, or what turns their columns; R3485 for two whose masks are numbers of 16 bits;
     R3486 for maps that do both halves of a row at once."""
-    module = with_first(module, shapes)
+    module = needed_only(with_first(module, shapes))
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
     whole, apart = kernels_for(module, planner)
     groups = [
