@@ -134,3 +134,11 @@ def test_what_comes_after_a_fault_says_one_line() -> None:
         "tiny-poly",
         "tiny-region",
     ]
+
+
+@pytest.mark.parametrize("option", ["--shape X=4,768", "--value X=1", "--state X=Y", "--room 4"])
+@pytest.mark.parametrize("command", ["tiny-front", "tinyc", "tiny-view"])
+def test_an_option_that_a_text_has_no_use_for_is_refused(command: str, option: str) -> None:
+    done = run_line(f"{command} samples/mlp/mlp.json {option} --diag=json")
+    (said,) = json.loads(done.err)["diagnostics"]
+    assert (done.code, done.out, said["code"], said["at"]) == (1, b"", "E0018", option.split()[0])

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from ..kit.cli import Session
 from ..kit.diag import Diag, refuse
-from ..kit.phrase import Phrase
+from ..kit.phrase import Listing, Phrase
+
+IMPORTED = ("shape", "value", "state", "room")  # options that a text has no use for: it says these things itself
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
@@ -76,6 +78,9 @@ def read_source(session: Session, wants: str) -> str:
 
     raw = session.read_bytes()
     if not front.is_onnx(raw) and not front.is_pt2(raw):
+        unused = [f"--{option}" for option in IMPORTED if getattr(session.args, option, None)]
+        if unused:
+            raise refuse("E0018", unused[0], options=Listing(unused))
         return session.decode(raw, wants)
     session.text = session.timed("import", lambda: _json_of(session, raw))
     return session.text
