@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 
 import pytest
 
@@ -139,6 +140,22 @@ def test_what_a_matrix_in_registers_starts_from(kind: str, start: str, wanted: l
     """The emission has words for what is taken, and for nothing else."""
     shape = "fp32[64]" if kind == "rows" else "fp32[64, 16]"
     text = text_of("gpu").replace("block [64]\n", f"block [64]\n  reg odd : {shape} {kind}{start}\n")
+    assert codes("gpu", text) == wanted
+
+
+def test_a_product_has_the_columns_of_its_accumulator() -> None:
+    """The emission asks the accumulator alone."""
+    right = family("hopper").kernels
+    (columns,) = set(re.findall(r"shape m64n(\d+)k16", right))
+    assert codes("gpu", right) == []
+    assert codes("gpu", right.replace(f"shape m64n{columns}k16", "shape m64n8k16")) == ["E1602"] * right.count(
+        "shape m64n"
+    )
+
+
+@pytest.mark.parametrize(("regs", "wanted"), [(255, []), (256, ["E1603"]), (1000, ["E1603"])])
+def test_a_thread_has_no_more_registers_than_the_card_gives(regs: int, wanted: list[str]) -> None:
+    text = re.sub(r"(block \[\d+\])( regs \d+)?", rf"\1 regs {regs}", family("ampere").kernels, count=1)
     assert codes("gpu", text) == wanted
 
 

@@ -65,6 +65,8 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
                 s.source,
                 Phrase("is not folded into {to}: parts are folded into rows, those of the same matrix", to=s.to),
             )
+    if isinstance(s, nodes.Wgmma):
+        yield from _of_other_columns(s, v)
     if isinstance(s, nodes.Wgmma) and _kind(v, s.a.name) == "wgmma_a":
         yield from _unmet(s, v)
     if isinstance(s, nodes.Mma):
@@ -189,6 +191,16 @@ def _unmet_by_warp(s: nodes.Mma, v: Visit) -> Iterator[tuple[str, str]]:
             Phrase(
                 "is not {left} times {right}, [{rows}, {columns}]", left=left, right=right, rows=rows, columns=columns
             ),
+        )
+
+
+def _of_other_columns(s: nodes.Wgmma, v: Visit) -> Iterator[tuple[str, str]]:
+    """An accumulator that has not the columns that the product's shape says: its own are what is computed."""
+    acc = v.arrays.get(s.acc)
+    if isinstance(acc, nodes.Reg) and f"n{acc.type.shape[-1]}k" not in s.shape:
+        yield (
+            s.acc,
+            Phrase("has {columns} columns, and not those of {shape}", columns=acc.type.shape[-1], shape=s.shape),
         )
 
 

@@ -122,6 +122,14 @@ def _size_faults(kernel: Kernel, module: Any) -> Iterator[str]:
     is_deep = len(kernel.block) == 3 and kernel.block[2] > 64
     if not 1 <= kernel.threads <= 1024 or min(kernel.block, default=1) < 1 or is_deep:
         yield Phrase("has a block of {threads} threads, not 1 to 1024 (64 along z)", threads=kernel.threads)
+    most = ARCHS[kernel.arch].registers_per_thread if kernel.arch in ARCHS else kernel.regs
+    if kernel.regs > most:
+        yield Phrase(
+            "holds a thread to {regs} registers, {most} at most on {arch}",
+            regs=kernel.regs,
+            most=most,
+            arch=kernel.arch,
+        )
     if kernel.cluster and kernel.arch in ARCHS:
         count, most = math.prod(kernel.cluster), ARCHS[kernel.arch].ctas_per_cluster
         if not 1 <= count <= most:
