@@ -56,7 +56,7 @@ def test_plans_are_those_of_a_launch_alone(name: str, arch: str, monkeypatch: py
         judging, "of_launch", lambda module, group, *how: judged.append(group) or of_launch(module, group, *how)
     )
     planner = Planner(card_of(arch, None))
-    module, _ = kernels_for(regions_of(read(NETWORKS[name](dtype="fp16").text)), planner)
+    module = kernels_for(regions_of(read(NETWORKS[name](dtype="fp16").text)), planner)
     groups = launches(module, planner)
     together = [planner.plans(module, *group) for group in groups]
     assert len(set(judged) & set(groups)) < len(groups)

@@ -272,7 +272,7 @@ def test_what_is_broadcast_is_told_in_the_new_order() -> None:
 
 def test_weights_are_turned_once_and_images_at_each_run() -> None:
     planner = Planner(card_of("sm90", None))
-    module, _ = kernels_for(region.parse(BETWEEN.replace("region a\n", BESIDE, 1)), planner)
+    module = kernels_for(region.parse(BETWEEN.replace("region a\n", BESIDE, 1)), planner)
     once = [r.name for r in module.program.regions if is_made_once(module, r)]
     assert once == ["y.w"]
     assert planner.us(module, module.program.region("y.w")) == 0.0

@@ -40,7 +40,7 @@ def lower(
     stated = module.model
     module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
-    module, _ = kernels_for(module, planner)
+    module = kernels_for(module, planner)
     plans, faults = [], []
     for group in launches(module, planner):
         faults += why_not_shared(module, group, planner)
@@ -68,7 +68,7 @@ def explain(
     """The table of candidates of every region as plain text; `is_whole`: with a row for each rejected one."""
     module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
-    module, _ = kernels_for(module, planner)
+    module = kernels_for(module, planner)
     found = (
         (
             " with ".join(r.name for r in group),

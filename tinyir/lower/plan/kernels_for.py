@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
+from typing import Any
 
 from ...analysis.regions import analyse
 from ...analysis.traffic import fills_card
@@ -19,7 +21,7 @@ from ...kernels.alternatives import bound_columns, widen_masks
 from ...kernels.alternatives.fold_in_steps import fold_in_steps
 from ...kernels.alternatives.halve_maps import halve_maps
 from ...kernels.alternatives.join_products import joined
-from ...kernels.alternatives.materialize_prologues import Materialized, least_times, materialize_prologues
+from ...kernels.alternatives.materialize_prologues import least_times, materialize_prologues
 from ...kernels.alternatives.pair_products import gated
 from ...kernels.alternatives.part_region import part_region
 from ...kernels.alternatives.parts import Names, Surroundings, with_parts
@@ -37,7 +39,7 @@ from ...kernels.attention import streaming_of
 from ...kernels.candidate import Regions
 from ...kernels.siblings import are_neighbours, siblings_in, siblings_of
 from ...kit.phrase import Phrase
-from ...kit.records import replace
+from ...kit.records import dataclass, replace
 from .choose import card_of, readers_of
 from .planner import Planner
 
@@ -48,20 +50,46 @@ REWRITES: dict[str, Rewrite] = {"R3482": work_once, "R3467": split_siblings, "R3
 IN_STEPS: dict[str, Rewrite] = {"R3471": fold_in_steps, "R3472": scan_in_steps}  # the same, once the orders are known
 
 
-def kernels_for(module: region.Module, planner: Planner) -> tuple[region.Module, tuple[Materialized, ...]]:
-    """The module with a region for each kernel, and which prologues became kernels of their own."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A rewrite of a whole program: the code of the remark that tells of it, the module before and after it, and what
+    was done."""
+
+    code: str
+    before: region.Module
+    after: region.Module
+    done: Any
+
+
+def steps(module: region.Module, planner: Planner, is_told: bool = False) -> Iterator[Step]:
+    """The rewrites that give a program a region for each kernel, one after another; `is_told`: with the exact times of
+    buffers in other orders."""
     module = needed_only(module)
-    module, _ = products_together(rewritten(module, planner, REWRITES), planner)
-    module, _ = in_orders(module, planner, is_told=False)
-    module = rewritten(module, planner, IN_STEPS)
-    module = with_parts(module, parts_by(halve_maps, module, planner))
-    module, _ = pages_read(module, planner)
-    module, _ = columns_bounded(module, planner)
-    module, _ = masks_widened(module, planner)
-    module, _ = columns_split(module, planner)
-    module, _ = turn_constants(module, planner.us)
-    module, apart = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
-    return with_parts(module, sums_by(module, planner)), apart
+    has_tma = planner.card.arch.has_tma
+    ways: dict[str, Callable[[region.Module, Planner], tuple[region.Module, Any]]] = {
+        **{code: _in_parts_by(rewrite) for code, rewrite in REWRITES.items()},
+        "R3484": products_together,
+        "R3477": partial(in_orders, is_told=is_told),
+        **{code: _in_parts_by(rewrite) for code, rewrite in IN_STEPS.items()},
+        "R3486": _in_parts_by(halve_maps),
+        "R3481": pages_read,
+        "R3483": columns_bounded,
+        "R3485": masks_widened,
+        "R3480": columns_split,
+        "R3478": lambda module, planner: turn_constants(module, planner.us),
+        "R3470": lambda module, planner: materialize_prologues(module, planner.us, has_tma, planner.least_us),
+        "R3473": _sums_in_steps,
+    }
+    for code, way in ways.items():
+        after, done = way(module, planner)
+        yield Step(code, module, after, done)
+        module = after
+
+
+def kernels_for(module: region.Module, planner: Planner) -> region.Module:
+    """The module with a region for each kernel."""
+    *_, last = steps(module, planner)
+    return last.after
 
 
 def needed_only(module: region.Module) -> region.Module:
@@ -151,14 +179,20 @@ class _Times:
 
 def in_parts(module: region.Module, planner: Planner | None = None) -> region.Module:
     """The module with each region that is several kernels as a region for each; without `planner` for an H100."""
-    return rewritten(module, planner or Planner(card_of("sm90", None)), {**REWRITES, **IN_STEPS})
-
-
-def rewritten(module: region.Module, planner: Planner, rewrites: Mapping[str, Rewrite]) -> region.Module:
-    """The module after some rewrites of one region into several."""
-    for rewrite in rewrites.values():
-        module = with_parts(module, parts_by(rewrite, module, planner))
+    planner = planner or Planner(card_of("sm90", None))
+    for rewrite in (*REWRITES.values(), *IN_STEPS.values()):
+        module, _ = _in_parts_by(rewrite)(module, planner)
     return module
+
+
+def _in_parts_by(rewrite: Rewrite) -> Callable[[region.Module, Planner], tuple[region.Module, dict[str, Regions]]]:
+    """A rewrite of one region into several as one of modules, with the regions that each became."""
+
+    def way(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
+        several = parts_by(rewrite, module, planner)
+        return with_parts(module, several), several
+
+    return way
 
 
 def products_together(
@@ -355,9 +389,12 @@ def why_apart(group: Regions, module: region.Module) -> str:
     return found if isinstance(found, str) else ""
 
 
-def sums_by(module: region.Module, planner: Planner) -> dict[str, Regions]:
-    """The regions that each region becomes when long sums are cut; siblings fill the card together."""
-    return parts_by(sum_in_steps, module, planner, {one.name for group in _siblings(module, planner) for one in group})
+def _sums_in_steps(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
+    """The module with long sums cut, and the regions that each region became; siblings fill the card together."""
+    several = parts_by(
+        sum_in_steps, module, planner, {one.name for group in _siblings(module, planner) for one in group}
+    )
+    return with_parts(module, several), several
 
 
 def parts_by(
@@ -388,8 +425,7 @@ def parts_by(
 
 
 __all__ = [
-    "IN_STEPS",
-    "REWRITES",
+    "Step",
     "columns_bounded",
     "columns_split",
     "in_orders",
@@ -398,11 +434,8 @@ __all__ = [
     "kernels_for",
     "launches",
     "masks_widened",
-    "needed_only",
     "pages_read",
     "products_together",
-    "parts_by",
-    "rewritten",
-    "sums_by",
+    "steps",
     "why_apart",
 ]

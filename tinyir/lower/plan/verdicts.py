@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import Any
+
 from ...ir import region
 from ...ir.traits import sizes_of
 from ...kernels import families_for, family_of
-from ...kernels.alternatives.halve_maps import halve_maps
-from ...kernels.alternatives.materialize_prologues import materialize_prologues
-from ...kernels.alternatives.parts import with_parts
-from ...kernels.alternatives.split_siblings import split_siblings
-from ...kernels.alternatives.sum_in_steps import sum_in_steps
-from ...kernels.alternatives.turn_constants import turn_constants
 from ...kernels.candidate import Candidate, Regions
 from ...kernels.parts.boxes import WGMMA_FACTORS, misfit
 from ...kernels.problem import Contraction, kernels_of, why_none
@@ -18,23 +16,7 @@ from ...kernels.siblings import Siblings, siblings_of
 from ...kit.diag import Diag
 from ...kit.phrase import Listing, Phrase
 from .choose import CROWDED, candidates, card_of, of_launch, problem_of_two, readers_of, with_first
-from .kernels_for import (
-    IN_STEPS,
-    REWRITES,
-    Rewrite,
-    columns_bounded,
-    columns_split,
-    in_orders,
-    kernels_for,
-    launches,
-    masks_widened,
-    needed_only,
-    pages_read,
-    parts_by,
-    products_together,
-    sums_by,
-    why_apart,
-)
+from .kernels_for import Step, launches, steps, why_apart
 from .planner import Planner
 
 
@@ -54,87 +36,121 @@ def verdicts(
     that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end; R3484
     for products that take in others, or what turns their columns; R3485 for two whose masks are numbers of 16 bits;
     R3486 for maps that do both halves of a row at once."""
-    module = needed_only(with_first(module, shapes))
+    module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
-    whole, apart = kernels_for(module, planner)
+    done = list(steps(module, planner, is_told=True))
+    whole = done[-1].after
     groups = [
         group for group in launches(whole, planner) if len(group) > 1 and isinstance(siblings_of(group), Siblings)
     ]
     said = [
         Diag("R3469", group[0].name, {"regions": ", ".join(r.name for r in group)}, group[0].span) for group in groups
     ]
-    for code, rewrite in REWRITES.items():
-        several = parts_by(rewrite, module, planner)
-        said += [
-            v
-            for v in _several(code, rewrite, several)
-            if not (
-                rewrite is split_siblings
-                and any(set(v.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups)
-            )
-        ]
-        module = with_parts(module, several)
-    module, together = products_together(module, planner)
-    for before, one in together:
-        facts = {"region": one.name, "parts": Listing([n for n in one.parts if n != one.name], " and ")}
-        said.append(Diag("R3484", one.name, facts, before.program.region(one.name).span))
-    module, turned = in_orders(module, planner)
-    for one in turned:
-        facts = {
-            "buffers": ", ".join(one.orders),
-            "before_us": round(one.before, 2),
-            "after_us": round(one.after, 2),
-        }
-        said.append(Diag("R3477", next(iter(one.orders)), facts))
-    for code, rewrite in IN_STEPS.items():
-        several = parts_by(rewrite, module, planner)
-        said += _several(code, rewrite, several)
-        module = with_parts(module, several)
-    halved = parts_by(halve_maps, module, planner)
+    *before, sums = ([Diag(step.code, *what) for what in TOLD.get(step.code, _several)(step)] for step in done)
     said += [
-        Diag("R3486", name, {"region": name}, one.span)
-        for name, (one,) in halved.items()
-        if one is not module.program.region(name)
+        d
+        for d in chain.from_iterable(before)
+        if d.code != "R3467" or not any(set(d.facts["parts"].split(", ")) <= {r.name for r in g} for g in groups)
     ]
-    module = with_parts(module, halved)
-    module, read = pages_read(module, planner)
-    for name, copies in read.items():
-        facts = {"region": name, "copies": ", ".join(copies)}
-        said.append(Diag("R3481", name, facts, module.program.region(name).span))
-    module, bounded = columns_bounded(module, planner)
-    for name, (rows, columns, _) in bounded.items():
-        facts = {"parts": f"{rows.name}, {columns.name}", "region": name, "rows": rows.lets[0].expr.axes[0].size}
-        said.append(Diag("R3483", name, facts, module.program.region(name).span))
-    module, widened = masks_widened(module, planner)
-    for name, (*masks, _) in widened.items():
-        facts = {"region": name, "parts": ", ".join(one.name for one in masks)}
-        said.append(Diag("R3485", name, facts, module.program.region(name).span))
-    module, split = columns_split(module, planner)
-    for name, (first, second, last) in split.items():
-        facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
-        said.append(Diag("R3480", name, facts, second.span))
-    module, constants = turn_constants(module, planner.us)
-    for one in constants:
-        facts = {
-            "region": one.region.name,
-            "parts": ", ".join(p.name for p in one.parts[:-1]),
-            "before_us": round(one.before, 2),
-            "after_us": round(one.after, 2),
-        }
-        said.append(Diag("R3478", one.region.name, facts, one.region.span))
-    for one in apart:
-        facts = {
-            "region": one.region.name,
-            "parts": ", ".join(p.name for p in one.parts),
-            "fused_us": round(one.fused, 2),
-            "apart_us": round(one.apart, 2),
-        }
-        said.append(Diag("R3470", one.region.name, facts, one.region.span))
     said += _without_unit(module, arch, device, fp32)
-    said += _plain(whole, planner)
-    said += _slower(whole, planner)
-    module, _ = materialize_prologues(module, planner.us, planner.card.arch.has_tma, planner.least_us)
-    return said + _several("R3473", sum_in_steps, sums_by(module, planner))
+    return said + _plain(whole, planner) + _slower(whole, planner) + sums
+
+
+# What a remark on a step says: the region, its facts and its span
+Said = Iterator[tuple[Any, ...]]
+
+
+def _several(step: Step) -> Said:
+    """Each region that a rewrite makes several of; of siblings why they are not one launch."""
+    for name, several in step.done.items():
+        if len(several) > 1:
+            facts = {"region": name, "parts": _named(several)}
+            if step.code == "R3467":
+                found = siblings_of(several)
+                facts["reason"] = found if isinstance(found, str) else Phrase("a launch for each takes less")
+            yield name, facts, several[0].span
+
+
+def _together(step: Step) -> Said:
+    """Products with those that they take in."""
+    for before, one in step.done:
+        facts = {"region": one.name, "parts": Listing([n for n in one.parts if n != one.name], " and ")}
+        yield one.name, facts, before.program.region(one.name).span
+
+
+def _turned(step: Step) -> Said:
+    """Buffers in other orders."""
+    for one in step.done:
+        yield next(iter(one.orders)), {"buffers": ", ".join(one.orders), **_times(one)}
+
+
+def _halved(step: Step) -> Said:
+    """Maps that do both halves of a row at once."""
+    for name, (one,) in step.done.items():
+        if one is not step.before.program.region(name):
+            yield name, {"region": name}, one.span
+
+
+def _pages(step: Step) -> Said:
+    """Copies of pages that are not made."""
+    for name, copies in step.done.items():
+        yield name, {"region": name, "copies": ", ".join(copies)}, step.after.program.region(name).span
+
+
+def _bounded(step: Step) -> Said:
+    """Kernels that find which columns a block of rows sees."""
+    for name, (rows, columns, _) in step.done.items():
+        facts = {"parts": _named((rows, columns)), "region": name, "rows": rows.lets[0].expr.axes[0].size}
+        yield name, facts, step.after.program.region(name).span
+
+
+def _widened(step: Step) -> Said:
+    """Kernels that write masks as numbers."""
+    for name, (*masks, _) in step.done.items():
+        yield name, {"region": name, "parts": _named(masks)}, step.after.program.region(name).span
+
+
+def _split(step: Step) -> Said:
+    """Columns that are walked in chunks."""
+    for name, (first, second, last) in step.done.items():
+        facts = {"regions": Listing((name, last.name), " and "), "parts": first.iters[0].size, "last": last.name}
+        yield name, facts, second.span
+
+
+def _constants(step: Step) -> Said:
+    """Constants that are turned."""
+    for one in step.done:
+        facts = {"region": one.region.name, "parts": _named(one.parts[:-1]), **_times(one)}
+        yield one.region.name, facts, one.region.span
+
+
+def _apart(step: Step) -> Said:
+    """Prologues that are kernels of their own."""
+    for one in step.done:
+        times = {"fused_us": round(one.fused, 2), "apart_us": round(one.apart, 2)}
+        yield one.region.name, {"region": one.region.name, "parts": _named(one.parts), **times}, one.region.span
+
+
+TOLD: dict[str, Callable[[Step], Said]] = {  # of steps that do other than make one region several
+    "R3484": _together,
+    "R3477": _turned,
+    "R3486": _halved,
+    "R3481": _pages,
+    "R3483": _bounded,
+    "R3485": _widened,
+    "R3480": _split,
+    "R3478": _constants,
+    "R3470": _apart,
+}
+
+
+def _named(parts: Iterable[region.Region]) -> str:
+    return ", ".join(p.name for p in parts)
+
+
+def _times(one: Any) -> dict[str, float]:
+    """What something takes as it was and as it is."""
+    return {"before_us": round(one.before, 2), "after_us": round(one.after, 2)}
 
 
 def why_not_shared(module: region.Module, group: Regions, planner: Planner) -> list[Diag]:
@@ -221,28 +237,6 @@ def _without_unit(module: region.Module, arch: str, device: str | None, fp32: st
                 Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span)
             )
     return said
-
-
-def _several(code: str, rewrite: Rewrite, parts: dict[str, Regions]) -> list[Diag]:
-    """A remark for each region that a rewrite makes several of."""
-    return [
-        Diag(
-            code,
-            name,
-            {"region": name, "parts": ", ".join(p.name for p in several), **_reason(rewrite, several)},
-            several[0].span,
-        )
-        for name, several in parts.items()
-        if len(several) > 1
-    ]
-
-
-def _reason(rewrite: Rewrite, parts: Regions) -> dict[str, str]:
-    """Why contractions are not one launch."""
-    if rewrite is not split_siblings:
-        return {}
-    found = siblings_of(parts)
-    return {"reason": found if isinstance(found, str) else Phrase("a launch for each takes less")}
 
 
 __all__ = ["verdicts", "why_not_shared"]
