@@ -94,11 +94,15 @@ def must_be_alike(wanted: Any, found: Any, near: float) -> None:
 
 
 def memory_of(values: Any) -> list[tuple[Any, int]]:
-    """Of each tensor with elements the strides, and the first that has its memory. A graph that was traced may have
-    others than the same ops one by one: attention's strides are those of the kernel that was chosen."""
+    """Of each tensor with elements the strides of its axes longer than 1, and the first that has its memory. A graph
+    that was traced may have others than the same ops one by one: attention's strides are those of the kernel that was
+    chosen."""
     memory: dict[int, int] = {}
     tensors = [v for v in tree.tree_leaves(values) if isinstance(v, torch.Tensor) and v.numel()]
-    return [(t.stride(), memory.setdefault(t.untyped_storage().data_ptr(), n)) for n, t in enumerate(tensors)]
+    return [
+        ([s for s, size in zip(t.stride(), t.shape) if size > 1], memory.setdefault(t.untyped_storage().data_ptr(), n))
+        for n, t in enumerate(tensors)
+    ]
 
 
 def must_have_alike_gradients(sides: Any, modules: Any) -> None:

@@ -265,19 +265,41 @@ def arguments_of(node: Any) -> Iterator[tuple[str, Any, bool]]:
 def memory_order(value: Any) -> list[int] | None:
     """The axes of a tensor as memory has them, the slowest first. None where that is their own order, or where memory
     is not one dense piece. Sizes that are symbols are taken as torch traced them: an input is looked at again in each
-    run, and an output is dense whatever its sizes are."""
-    shape, strides = ([getattr(getattr(e, "node", None), "hint", e) for e in side]
-                      for side in (value.shape, value.stride()))  # fmt: skip
-    if not all(isinstance(e, int) for e in (*shape, *strides)):
+    run, and a dense output is dense whatever its sizes are."""
+    wide, found = _wide_axes(value), _dense_order(value)
+    if found in (None, wide) or not all(hint_of(s) for s in value.shape):
         return None
-    wide = [a for a, size in enumerate(value.shape) if not (isinstance(size, int) and size == 1)]
+    return [*(a for a in range(len(value.shape)) if a not in wide), *found]
+
+
+def is_dense(value: Any) -> bool:
+    """Whether the elements of a tensor fill one piece of memory, in whatever order of its axes, as it was traced. One
+    of sizes that torch does not know yet is taken for dense."""
+    return _dense_order(value) is not None
+
+
+def hint_of(size: Any) -> Any:
+    """A size as torch traced it."""
+    return getattr(getattr(size, "node", None), "hint", size)
+
+
+def _wide_axes(value: Any) -> list[int]:
+    return [a for a, size in enumerate(value.shape) if not (isinstance(size, int) and size == 1)]
+
+
+def _dense_order(value: Any) -> list[int] | None:
+    """The wide axes as memory has them; None where memory is not one dense piece."""
+    shape, strides = ([hint_of(e) for e in side] for side in (value.shape, value.stride()))
+    wide = _wide_axes(value)
+    if not all(isinstance(e, int) for e in (*shape, *strides)):
+        return wide
     order = sorted(wide, key=lambda a: -strides[a])
     step = 1
     for axis in reversed(order):
         if strides[axis] != step and shape[axis] != 1:
             return None
         step *= shape[axis]
-    return None if order == wide or not step else [*(a for a in range(len(shape)) if a not in wide), *order]
+    return order
 
 
 def inverse(order: Sequence[int]) -> list[int]:
@@ -380,8 +402,10 @@ __all__ = [
     "Schema",
     "Unsayable",
     "extent_of",
+    "hint_of",
     "inverse",
     "is_about_sizes",
+    "is_dense",
     "is_node",
     "is_size",
     "is_tensor",

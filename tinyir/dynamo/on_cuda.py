@@ -108,7 +108,7 @@ class OnCuda:
         self._constants = {n: _in_rows(c.cuda(self._index)) for n, c in constants.items()}
         made = {r.name: r for r in piece.results if r.name}
         self._made = [made[n] for n in piece.outputs]
-        self._gives_made = [r.name for r in piece.results] == [*piece.outputs] and piece.is_list
+        self._gives_made = piece.is_list and [r.name for r in piece.results if not r.strides] == [*piece.outputs]
         self._symbols = symbols_of(piece)
         self._sizes = sizes_from(piece.placeholders, self._symbols) if self._symbols else lambda _: ()
         self._sized: OrderedDict[tuple[int, ...], _Sized] = OrderedDict()

@@ -3,6 +3,8 @@ made, constants, sizes.
 
 torch takes the shape and the strides of what a graph gives as they were traced, and where a result shares the memory of
 an argument it looks into the result for its place. So results have the strides that were traced, and views stay views.
+A program writes dense tensors; what was traced with gaps, or with elements that several places share, is laid out so
+after it: an op that torch runs itself may ask for rows that begin at a multiple of 16 bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import Any
 
 from ..ir.expr import Expr
 from ..kit.records import dataclass
-from .graph import extent_of, is_node, is_tensor, memory_order, stored_name, symbols_in
+from .graph import extent_of, hint_of, is_dense, is_node, is_tensor, memory_order, stored_name, symbols_in
 
 Answer = Callable[[Sequence[Any], Mapping[str, Any]], Any]
 
@@ -32,19 +34,20 @@ class View:
 class Result:
     """One output of the graph: a tensor that the program makes, of these extents; an argument that is passed on; a
     view; a size; or a constant, which may be None. `order` are the axes as memory has them, where that is not their own
-    order."""
+    order; `strides` those of torch, where memory is not one dense piece."""
 
     name: str = ""
     dtype: Any = None
     shape: tuple[Expr, ...] = ()
     order: tuple[int, ...] = ()
+    strides: tuple[Any, ...] = ()
     given: int = -1
     view: View | None = None
     size: Expr | None = None
     constant: Any = None
 
     def form(self, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Its shape and its strides, in elements."""
+        """Its shape and its strides as the program writes it, in elements."""
         shape = tuple(e.evaluate(sizes) for e in self.shape)
         strides, step = [0] * len(shape), 1
         for axis in reversed(self.order or range(len(shape))):
@@ -55,7 +58,8 @@ class Result:
     def answer(self, sizes: Mapping[str, int]) -> Answer:
         """How a run of these sizes gets it from its arguments and from what was made."""
         if self.name:
-            return lambda arguments, made: made[self.name]
+            placed = [_number(s, sizes) for s in self.strides]
+            return lambda arguments, made: _spread(made[self.name], placed) if placed else made[self.name]
         if self.given >= 0:
             return lambda arguments, made: arguments[self.given]
         if self.view is None:
@@ -74,6 +78,8 @@ class Result:
         """The symbols that its shape has, or its place, possibly more than once."""
         for expr in (*self.shape, *([] if self.size is None else [self.size])):
             yield from expr.names()
+        for stride in self.strides:
+            yield from symbols_in(stride)
         if self.view is not None:
             for size in (*self.view.shape, *self.view.strides, self.view.offset):
                 yield from symbols_in(size)
@@ -107,8 +113,15 @@ def _result(value: Any, placeholders: Sequence[Any], constants: Mapping[str, Any
         base = whole.meta["val"]
         of = placeholders.index(whole) if whole in placeholders else made_name(whole)
         return Result(view=View(of, tuple(found.shape), found.stride(), found.storage_offset() - base.storage_offset()))
-    order = memory_order(found)
-    return Result(made_name(value), found.dtype, tuple(map(extent_of, found.shape)), tuple(order or ()))
+    order, strides = memory_order(found), () if is_dense(found) else found.stride()
+    return Result(made_name(value), found.dtype, tuple(map(extent_of, found.shape)), tuple(order or ()), strides)
+
+
+def _spread(dense: Any, strides: Sequence[int]) -> Any:
+    """A tensor again in memory of these strides. Where one is 0, all places along that axis are one."""
+    own = [1 if stride == 0 else size for size, stride in zip(dense.shape, strides)]
+    made = dense.new_empty_strided(own, strides)
+    return made.copy_(dense.as_strided(own, dense.stride())).as_strided(dense.shape, strides)
 
 
 def _wholes(values: Sequence[Any], placeholders: Sequence[Any]) -> dict[Any, Any]:
@@ -129,14 +142,14 @@ def _memory_of(value: Any) -> tuple[Any, Any]:
 
 def _is_whole(value: Any) -> bool:
     """Whether a tensor is all of its memory, in one dense piece."""
-    sizes = [_traced(s) for s in (*value.shape, value.storage_offset(), value.untyped_storage().nbytes())]
+    sizes = [hint_of(s) for s in (*value.shape, value.storage_offset(), value.untyped_storage().nbytes())]
     *shape, offset, room = sizes
     if not all(isinstance(s, int) for s in sizes):
         return False
     count, step = 1, 1
     for size in shape:
         count *= size
-    for stride, size in sorted(zip(map(_traced, value.stride()), shape)):
+    for stride, size in sorted(zip(map(hint_of, value.stride()), shape)):
         if size != 1 and stride != step:
             return False
         step *= size
@@ -148,10 +161,6 @@ def made_name(node: Any) -> str:
     target = getattr(node.target, "__name__", "")
     name = f"{node.args[0].name}.{node.args[1]}" if target == "getitem" else node.name
     return name if memory_order(node.meta["val"]) is None else stored_name(name)
-
-
-def _traced(size: Any) -> Any:
-    return getattr(getattr(size, "node", None), "hint", size)
 
 
 def _number(size: Any, sizes: Mapping[str, int]) -> int:
