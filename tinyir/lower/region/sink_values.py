@@ -67,7 +67,7 @@ def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
         return
     whole = joined(alone, reader, graph, found.order)
     if whole == "other point":
-        _compute_at_reads(name, maker, reader, found)
+        _compute_at_reads(name, alone, maker, reader, found)
         return
     if isinstance(whole, str) or found.fault(alone, reader, whole):
         return
@@ -78,20 +78,22 @@ def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
                 found.verdicts[pair] = replace(verdict, is_fused=False, rule="sunk")
 
 
-def _compute_at_reads(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
-    """Move a value whose reader has it at other points, where a family holds the reader then."""
-    work = {name: maker.members[name]}
+def _compute_at_reads(name: str, alone: Cluster, maker: Cluster, reader: Cluster, found: Partition) -> None:
+    """Move a value whose reader has it at other points, with the copies that it is `alone` made of, where a family
+    holds the reader then."""
+    work = alone.members
     before = reader.copies, reader.members, reader.sources
     take_in(work, reader, found)
     if len(reader.members) > MOST_VALUES or found.family_fault(reader):
+        for taken in work.keys() - before[1].keys():
+            found.holders[taken].discard(reader.number)
         reader.copies, reader.members, reader.sources = before
-        found.holders[name].discard(reader.number)
         return
     say(name, [reader], found, "prologue", {})
     forget(name, maker, False, work, found)
-    for source in work[name].sources:
-        if (source, name) in found.verdicts:
-            found.verdicts[source, name] = replace(found.verdicts[source, name], is_fused=False, rule="sunk")
+    for edge in ((s, n) for n, node in work.items() for s in node.sources if s not in work):
+        if edge in found.verdicts:
+            found.verdicts[edge] = replace(found.verdicts[edge], is_fused=False, rule="sunk")
 
 
 def _needed(maker: Cluster, name: str) -> set[str]:
