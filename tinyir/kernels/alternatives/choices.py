@@ -1,27 +1,12 @@
-"""Expressions that are written out at other axes: choices that the ranges of axes decide, and broadcasts anew."""
+"""Expressions that are written out at other axes: choices that the ranges of axes decide."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.body import Binary, Body, Index, Literal, Reduce, Select, Ternary, rebuild
+from ...ir.body import Binary, Body, Index, Literal, Select, Ternary, rebuild
 from ...ir.expr import Bound, Expr
 from ...ir.intervals import Interval, interval_of
-from ...ir.meet import meet
-from ...kit.records import replace
-
-MEETING = {Binary: ("left", "right"), Ternary: ("first", "second", "third"), Select: ("then", "other")}
-
-
-def broadcast(body: Body, order: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> Body:
-    """A written out expression with its operands broadcast to the axes of all."""
-    if isinstance(body, Reduce):
-        return body
-    body = rebuild(body, lambda inner: broadcast(inner, order, axes_of))
-    words = MEETING.get(type(body))
-    if words is None:
-        return body
-    return replace(body, **dict(zip(words, meet([getattr(body, word) for word in words], order, axes_of))))
 
 
 def decided(body: Body, ranges: Mapping[str, Interval]) -> Body:
@@ -66,4 +51,4 @@ def _compared(body: Binary, ranges: Mapping[str, Interval]) -> bool | None:
     return _is_below(sides[0] - sides[1], ranges) if body.op == "cmplt" and None not in sides else None
 
 
-__all__ = ["broadcast", "decided"]
+__all__ = ["decided"]

@@ -17,13 +17,14 @@ from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Select, Ternary, Transpose, substitute, walk
 from ...ir.expr import Expr
 from ...ir.intervals import Interval
+from ...ir.meet import met
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Region, Yield
 from ...ir.traits import bodies_of
 from ...kit.records import replace
 from ..problem import Map, kernels_of
-from .choices import broadcast, decided
+from .choices import decided
 from .inline import Tangled, written_out
 from .parts import Surroundings, free_name
 
@@ -75,7 +76,7 @@ def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Y
     for half, item, value in values:
         whole = replace(region, iters=iters, lets=tuple(lets))
         name = free_name(f"{item.output}.{('low', 'high')[half]}", {let.name for let in lets})
-        lets.append(Let(name, broadcast(value, order, axes_of_values(whole)), item.origin))
+        lets.append(Let(name, met(value, order, axes_of_values(whole)), item.origin))
         place = {axis.name: Expr.of(axis.name) + half * width}
         index = tuple(e.substitute(place) for e in item.index)
         yields.append(replace(item, index=index, expr=Ref(name, value.dtype)))

@@ -29,9 +29,9 @@ from ...analysis.regions import analyse
 from ...analysis.work import bytes_of
 from ...ir import rules
 from ...ir.alike import Alike
-from ...ir.body import Axis, Binary, Body, Literal, Read, Reduce, Select, Ternary, Unary, rebuild, substitute, walk
+from ...ir.body import Axis, Body, Literal, Read, Reduce, Select, rebuild, substitute, walk
 from ...ir.expr import ONE, ZERO, Expr
-from ...ir.meet import meet
+from ...ir.meet import met
 from ...ir.prove_region import check_proofs
 from ...ir.region import Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of, sizes_of
@@ -253,7 +253,7 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in tensor.type.shape if s != ONE))
     numbers = iter(iters)
     index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
-    body = _met(turned, tuple(a.name for a in iters))
+    body = met(turned, tuple(a.name for a in iters), {})
     return _side(
         one,
         kernel,
@@ -284,7 +284,7 @@ def _matrix(module: Module, one: Region, kernel: Contraction, at: int, names: se
         return None
     iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(shape))
     point = {a.name: ZERO for a in every} | {a.name: i.name for a, i in zip(axes, iters)}
-    body = _met(substitute(factor, point), tuple(i.name for i in iters))
+    body = met(substitute(factor, point), tuple(i.name for i in iters), {})
     if isinstance(body, Read) and body.index == tuple(Expr.of(i.name) for i in iters):
         return None  # a copy of the tensor as it is
     read = Read(free_name(f"{one.name}.{operand.tensor}", names), tuple(Expr.of(a.name) for a in axes), factor.dtype)
@@ -305,7 +305,7 @@ def _slid(
         index = tuple(ZERO if a.size == ONE else Expr.of(next(numbers).name) for a in slid.axes)
         point = {a.name: e for a, e in zip(slid.axes, index)} | {a.name: ZERO for a in slid.taps}
         factor = kernel.factors[at]
-        body = _met(substitute(factor, point), tuple(a.name for a in iters))
+        body = met(substitute(factor, point), tuple(a.name for a in iters), {})
         name = free_name(f"{one.name}.{(kernel.lhs, kernel.rhs)[at].tensor}", free)
         read, shape = Read(name, slid.places, factor.dtype), tuple(a.size for a in slid.axes)
         side = _side(one, kernel, factor, body, iters, read, shape, index)
@@ -374,17 +374,6 @@ def _turned(operand: Read, work: Body, axes: set[str]) -> Body | None:
         point = {n: e.substitute({unit: solved}) for n, e in point.items()} | {unit: solved}
     found = substitute(work, point)
     return None if axes_of(found) & axes else substitute(found, {f"@{n}": f"i{n}" for n in range(len(operand.index))})
-
-
-def _met(body: Body, iters: tuple[str, ...]) -> Body:
-    """The work outside of a fold: operands along the axes of all of them."""
-    inner = rebuild(body, lambda b: _met(b, iters))
-    if not isinstance(inner, (Unary, Binary, Ternary, Select)):
-        return inner
-    operands: list[Body] = []
-    rebuild(inner, lambda b: operands.append(b) or b)
-    met = iter(meet(operands, iters, {}))
-    return rebuild(inner, lambda _: next(met))
 
 
 def _apart(one: Region, sides: Iterable[Side], made: dict[Region, Tensor]) -> tuple[Region, ...]:

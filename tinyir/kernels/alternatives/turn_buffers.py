@@ -23,7 +23,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from ...analysis.regions import analyse
 from ...ir.alike import Alike, form_of
 from ...ir.body import (
-    Binary,
     Body,
     BroadcastInDim,
     Gather,
@@ -31,14 +30,11 @@ from ...ir.body import (
     Reduce,
     Scan,
     Scatter,
-    Select,
-    Ternary,
     Transpose,
-    Unary,
     rebuild,
     walk,
 )
-from ...ir.meet import meet
+from ...ir.meet import met
 from ...ir.present import axes_of_values
 from ...ir.region import Module, Region, Tensor
 from ...ir.traits import bodies_of, sizes_of
@@ -345,25 +341,14 @@ def _reordered(region: Region, names: tuple[str, ...]) -> Region:
     axes_of = axes_of_values(replace(made, lets=tuple(replace(let, expr=_bare(let.expr)) for let in made.lets)))
     return replace(
         made,
-        lets=tuple(replace(let, expr=_met(_bare(let.expr), names, axes_of)) for let in made.lets),
-        yields=tuple(replace(y, expr=_met(_bare(y.expr), names, axes_of)) for y in made.yields),
+        lets=tuple(replace(let, expr=met(_bare(let.expr), names, axes_of)) for let in made.lets),
+        yields=tuple(replace(y, expr=met(_bare(y.expr), names, axes_of)) for y in made.yields),
     )
 
 
 def _bare(body: Body) -> Body:
     """The expression without what says how operands are broadcast."""
     return _bare(body.x) if isinstance(body, BroadcastInDim) else rebuild(body, _bare)
-
-
-def _met(body: Body, names: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> Body:
-    """The expression outside of a fold: operands along the axes of all of them."""
-    if not isinstance(body, (Unary, Binary, Ternary, Select)):
-        return body
-    inner = rebuild(body, lambda b: _met(b, names, axes_of))
-    operands: list[Body] = []
-    rebuild(inner, lambda b: operands.append(b) or b)
-    met = iter(meet(operands, names, axes_of))
-    return rebuild(inner, lambda _: next(met))
 
 
 __all__ = ["Turned", "turn_buffers", "with_orders"]

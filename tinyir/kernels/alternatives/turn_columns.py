@@ -37,12 +37,13 @@ from ...ir.body import (
 )
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.intervals import Interval, interval_of
+from ...ir.meet import met
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Module, Region, Yield
 from ...ir.traits import bodies_of, folds_of, scans_of
 from ...kit.records import dataclass, replace
 from ..problem import MOST_WIDTH, Contraction, kernel_of
-from .choices import broadcast, decided
+from .choices import decided
 from .inline import Tangled, written_out
 from .parts import Names, free_name, numbered_name, refs_of, region_of
 from .together import Together, Way, reading
@@ -282,7 +283,7 @@ def _with_halves(body: Body, name: str, at: int, corner: Expr, width: int, halve
 
 def _placed(body: Body, at: Mapping[str, Expr], order: tuple[str, ...], axes_of: Mapping[str, tuple[str, ...]]) -> Body:
     """A written out expression at another point, its operands broadcast to the axes of all."""
-    return broadcast(substitute(body, at), order, axes_of)
+    return met(substitute(body, at), order, axes_of)
 
 
 def _without(module: Module, one: Region, found: Region, turns: list[Turn], at: int, width: int) -> Together:

@@ -77,7 +77,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
     through = brought * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
-    turns = -(-length // plan.tile[1])
+    turns = max(1, -(-length // plan.tile[1]))
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident)  # what one CTA computes the loads of others go beside
     return Clocks(

@@ -13,7 +13,7 @@ import functools
 import math
 
 from ...ir.body import Binary, Body, Literal, Reduce, Select, Unary, rebuild, walk
-from ...ir.meet import meet
+from ...ir.meet import meet, met
 from ...ir.present import axes_of_values, present_axes
 from ...ir.region import Region
 from ...kit.diag import Diag
@@ -68,7 +68,7 @@ def _moved(fold: Reduce, iters: tuple[str, ...], axes_of: dict[str, tuple[str, .
         return Binary("mul", *meet([left, right], iters, axes_of), fold.dtype)
 
     inner = functools.reduce(lambda a, b: Binary("mul", a, b, fold.dtype), rest)
-    return functools.reduce(times, fixed, replace(fold, body=inner))
+    return functools.reduce(times, (met(f, iters, axes_of) for f in fixed), replace(fold, body=inner))
 
 
 def _factors(body: Body) -> list[Body]:
