@@ -50,7 +50,7 @@ def check_drawn(seed: int) -> None:
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("seed", [*range(6), 1085, 1666])  # the last two spread images by steps
+@pytest.mark.parametrize("seed", [*range(6), 9, 17, 1085, 1666])  # of the last four, two in phases, two spread by steps
 def test_convolutions_give_what_the_model_says(seed: int) -> None:
     check_drawn(seed)
 
@@ -66,7 +66,7 @@ def test_more_convolutions_give_what_the_model_says(seed: int) -> None:
 def test_tensor_cores_multiply_without_a_matrix_of_windows(seed: int) -> None:
     case = drawn(seed)
     found = planned(case.model())
-    assert [p.algo for p in found.plans][-1] in TENSOR_CORES, case
+    assert any(p.algo in TENSOR_CORES for p in found.plans), case
     assert [r.name for r in found.program.program.regions if is_matrix(r, case)] == [], case
 
 

@@ -25,10 +25,10 @@ SLID: dict[str, tuple[str, list[int], list[int], list[int], dict[str, Any], list
     "unlike steps": (
         "ConvTranspose",
         [2, 8, 5, 4],
-        [8, 6, 3, 2],
-        [2, 6, 15, 7],
+        [8, 6, 4, 3],
+        [2, 6, 16, 8],
         {"stride": [3, 2], "pad": [0, 0, 0, 1]},
-        [2, 17, 8, 8],
+        [2, 19, 10, 8],
     ),
     "one image": ("ConvTranspose", [1, 8, 5, 4], [8, 6, 3, 3], [1, 6, 11, 9], {"stride": [2, 2]}, [1, 13, 11, 8]),
     "spread taps": (
@@ -39,7 +39,7 @@ SLID: dict[str, tuple[str, list[int], list[int], list[int], dict[str, Any], list
         {"stride": [2, 1], "dilation": [2, 1]},
         [2, 17, 4, 8],
     ),
-    "one axis": ("ConvTranspose", [2, 8, 9], [8, 6, 4], [2, 6, 20], {"stride": [2]}, [2, 23, 8]),
+    "one axis": ("ConvTranspose", [2, 8, 9], [8, 6, 5], [2, 6, 21], {"stride": [2]}, [2, 25, 8]),
 }
 
 

@@ -3,6 +3,7 @@ padded operand (seed 000 section 5.2), so that no element is copied and the padd
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...ir.expr import ONE, ZERO, Expr
@@ -189,9 +190,10 @@ def _window_sum(
     attrs=[*_CONV, Attr("output_padding", "ints", None, low=0), Attr("output_shape", "ints", None, low=1)],
 )
 def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The transpose of Conv's map: weights [C, Co/groups, *K]. x is spread apart by `stride`, padded by what the window
-    reaches less `pad`, and convolved with the mirrored window. `output_padding` is put after each axis; `output_shape`
-    settles the padding instead."""
+    """The transpose of Conv's map: weights [C, Co/groups, *K]. `output_padding` is put after each axis; `output_shape`
+    settles the padding instead. Along an axis whose window is a multiple of the stride, as many results as the stride
+    has are made of each place, by taps of their own (`_phases`); else x is spread apart by `stride`. It is padded by
+    what the window reaches less `pad`, and convolved with the mirrored window."""
     x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = _spatial(x, "ConvTranspose", attrs.layout)
     if w.rank != x.rank:
@@ -200,21 +202,69 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
     more = per_axis(attrs.output_padding, rank, "output_padding") if attrs.output_padding is not None else (0,) * rank
     _check_channels(x, axis, w.shape[0], w, 0)
-    reach = [(k - 1) * d for k, d in zip(kernel, dilation)]
     pads = _transposed_pads(attrs, sizes, kernel, stride, dilation, more)
+    phases = _phases(kernel, stride, dilation)
     first = 1 if lead == 1 else 2
     for a, s in enumerate(stride):
-        if s > 1:
+        if s > 1 and phases[a] == 1:
             x = apart(b, x, first + a, s)
-    padded = _padded(b, x, [(r - low, r - high + extra) for r, (low, high), extra in zip(reach, pads, more)], lead)
-    mirrored = b.flip(w, range(2, w.rank))
+    taps = [k // p for k, p in zip(kernel, phases)]
+    reach = [(t - 1) * d for t, d in zip(taps, dilation)]
+    ends = [(ZERO - low, extra - high) for (low, high), extra in zip(pads, more)]
+    whole = [(_whole(low, p), _whole(high, p)) for p, (low, high) in zip(phases, ends)]
+    padded = _padded(b, x, [(r + low, r + high) for r, (low, high) in zip(reach, whole)], lead)
     if w.shape[0] // groups * groups != w.shape[0]:
         raise refuse("E1018", axis=0, size=w.shape[0], groups=groups)
-    parted = b.reshape(mirrored, [Expr.of(groups), w.shape[0] // groups, *w.shape[1:]])
-    turned = b.permute(parted, [0, 2, 1, *range(3, parted.rank)])
-    merged = b.reshape(turned, [w.shape[1] * groups, w.shape[0] // groups, *kernel])
+    merged = _mirrored(b, w, groups, taps, phases)
     acc = acc_dtype(b, x, w, attrs.acc_dtype)
-    return _finish(b, _window_sum(b, padded, merged, lead, (1,) * rank, dilation, groups, acc), operands, lead)
+    found = _window_sum(b, padded, merged, lead, (1,) * rank, dilation, groups, acc)
+    if any(p > 1 for p in phases):
+        found = _side_by_side(b, found, lead, w.shape[1] * groups, [Expr.of(p) for p in phases])
+        rest = [(e[0] - p * n[0], e[1] - p * n[1]) for p, e, n in zip(phases, ends, whole)]
+        found = _padded(b, found, rest, lead)
+    return _finish(b, found, operands, lead)
+
+
+def _phases(kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """How many results each place of an axis has a window of its own for: those between it and the next one, where
+    they all have as many taps; else 1.
+
+    out[2*i + q] = x[i]*w[q] + x[i - 1]*w[q + 2]        for q in 0..2, 4 taps by steps of 2
+    """
+    return [
+        s if d == 1 and k.constant is not None and k.constant % s == 0 else 1
+        for k, s, d in zip(kernel, stride, dilation)
+    ]
+
+
+def _whole(end: Expr, phase: int) -> Expr:
+    """How many places more an image has at an end so that there are at least as many results more."""
+    return end if phase == 1 else end.ceildiv(phase)
+
+
+def _mirrored(b: Builder, w: Ref, groups: int, taps: Sequence[Expr], phases: Sequence[int]) -> Ref:
+    """Weights [C, Co/groups, *K] as those of a convolution, from the last tap back: [Co*phases, C/groups, *taps]."""
+    dims = [n for t, p in zip(taps, phases) for n in ((t, Expr.of(p)) if p > 1 else (t,))]
+    at = [3 + a + sum(p > 1 for p in phases[:a]) for a in range(len(taps))]
+    cut = b.reshape(w, [*w.shape[:2], *dims]) if len(dims) > len(taps) else w
+    mirrored = b.flip(cut, [n - 1 for n in at])
+    each = w.shape[0] // groups
+    parted = b.reshape(mirrored, [Expr.of(groups), each, w.shape[1], *dims])
+    turned = b.permute(parted, [0, 2, *(n for n in range(3, parted.rank) if n not in at), 1, *at])
+    return b.reshape(turned, [w.shape[1] * groups * math.prod(phases), each, *taps])
+
+
+def _side_by_side(b: Builder, x: Ref, lead: int, made: Expr, phases: Sequence[Expr]) -> Ref:
+    """Channels [made, *phases] of [N, C, *S] as `made` of images in which the phases of a place are neighbours."""
+    rank = len(phases)
+    sizes = x.shape[1:-1] if lead == 1 else x.shape[2:]
+    own = [made, *phases]
+    seen = b.reshape(x, [x.shape[0], *sizes, *own] if lead == 1 else [x.shape[0], *own, *sizes])
+    first, channel = (1, rank + 1) if lead == 1 else (rank + 2, 1)
+    places = [n for a in range(rank) for n in (first + a, channel + 1 + a)]
+    turned = b.permute(seen, [0, *places, channel] if lead == 1 else [0, channel, *places])
+    joined = [size * p for size, p in zip(sizes, phases)]
+    return b.reshape(turned, [x.shape[0], *joined, made] if lead == 1 else [x.shape[0], made, *joined])
 
 
 def _transposed_pads(
