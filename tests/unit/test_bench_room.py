@@ -35,6 +35,14 @@ def test_heads_of_a_group_are_rows_and_all_lengths_have_these_plans(planned: Any
         assert names <= {"past"}
 
 
+@pytest.mark.parametrize("batch", room.BATCHES)
+def test_a_short_cache_is_walked_in_chunks_too(batch: int) -> None:
+    """Its rows are priced, and not the room: memory's time of the room would hide what the chunks save."""
+    short = room.planned(room.model_of(batch, None), room.LENGTHS[0])
+    first = {p.regions: p.algo for p in reversed(short.plans) if len(p.regions) == 2}
+    assert first == {(f"s{n}", f"{y}.part"): "streaming_softmax" for n, y in enumerate(("y0", "y"))}
+
+
 def test_no_read_of_the_mask_is_behind_a_branch(planned: Any) -> None:
     """Each would wait for the one before."""
     kernels = [one for one in gpu.lower(planned).kernels if isinstance(one, nodes.Kernel) and len(one.regions) == 2]

@@ -150,12 +150,22 @@ def test_of_a_table_the_rows_that_are_picked_cross_memory(table: str, words: int
     (one,) = program(table, f"y : fp32[{words}, 64]", body).program.regions
     sizes = {"N": 100}
     assert bytes_of(one).evaluate(sizes) == read + 100 * 8 + 100 * 64 * 4
+    assert work_of(one, sizes).bytes == min(read, 100 * 64 * 4) + 100 * 8 + 100 * 64 * 4
 
 
 def test_of_a_slice_the_rows_that_are_read_cross_memory() -> None:
     body = "for i0: 10, i1: 64\n yield y[i0, i1] = add(x[i0 + 5, i1], x[i0 + 90, i1])"
     (one,) = program("x : fp32[1000, 64]", "y : fp32[10, 64]", body).program.regions
     assert bytes_of(one).constant == (20 + 10) * 64 * 4
+
+
+def test_of_a_cache_with_room_the_rows_that_there_are_cross_memory() -> None:
+    """Which is known where the symbol's value is; a read of the same rows by several heads counts them once."""
+    body = "for i0: 32, i1: S, k: 64\n yield y[i0, i1, k] = x[floor(i0/4), i1, k]"
+    (one,) = program("x : fp16[8, 8192, 64]", "y : fp16[32, S, 64]", body).program.regions
+    written = 32 * 512 * 64 * 2
+    assert work_of(one, {"S": 512}).bytes == 8 * 512 * 64 * 2 + written
+    assert bytes_of(one).evaluate({"S": 512}) == 8 * 8192 * 64 * 2 + written
 
 
 def test_a_fold_over_the_whole_row_counts_once_a_row() -> None:

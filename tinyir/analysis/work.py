@@ -13,6 +13,7 @@ from ..ir.traits import axes_of, is_product_of_sides
 from ..kit.records import dataclass
 from .traffic import SLOW, SLOW_OPS
 
+NO_SIZES: Mapping[str, int] = {}
 FREE_OPS = frozenset({"cast", "where", "not", "neg"})  # renaming, choosing and signs cost no arithmetic unit
 
 
@@ -26,7 +27,7 @@ class Work:
 
 def work_of(region: Region, sizes: Mapping[str, int]) -> Work:
     """The region's work at the symbol values `sizes`."""
-    return Work(flops_of(region).evaluate(sizes), bytes_of(region).evaluate(sizes))
+    return Work(flops_of(region).evaluate(sizes), bytes_of(region, sizes).evaluate(sizes))
 
 
 def flops_of(region: Region) -> Expr:
@@ -49,14 +50,15 @@ def ops_each(body: Body) -> int:
     return sum(SLOW_OPS if n.op.upper() in SLOW else 1 for n in walk(body) if isinstance(n, (Unary, Binary, Ternary)))
 
 
-def bytes_of(region: Region) -> Expr:
+def bytes_of(region: Region, sizes: Mapping[str, int] = NO_SIZES) -> Expr:
     """Bytes that cross memory when what is read of every input is read once and every output is written once, of a
-    state the rows that are written; buffers that stay on the chip are free."""
+    state the rows that are written; buffers that stay on the chip are free. Where `sizes` are given it is known too of
+    an input whose rows symbols count how many are read."""
     total = ZERO
-    points = _points_read(region)
+    points = _points_read(region, sizes)
     for tensor in region.inputs:
         if tensor.attr("materialize") != "deferred":
-            whole = product(tensor.type.shape)
+            whole = _at(product(tensor.type.shape), sizes)
             total = total + _lesser(whole, points.get(tensor.name, whole)) * tensor.type.dtype.bytes
     for tensor in region.outputs:
         if tensor.attr("materialize") != "deferred":
@@ -73,10 +75,10 @@ def _written(region: Region, tensor: Tensor) -> Expr:
     return sum((_extent(names, size) for names in written), start=ZERO)
 
 
-def _points_read(region: Region) -> dict[str, Expr]:
+def _points_read(region: Region, sizes: Mapping[str, int]) -> dict[str, Expr]:
     """For each input that may not be read whole at how many points it is read, each place of the text counted for
-    itself: of a table with a row for each word, the rows that are picked. At least as many as its elements that are
-    read."""
+    itself: of a table with a row for each word, the rows that are picked; of a cache with room, the rows that there
+    are. At least as many as its elements that are read."""
     nodes = [n for item in (*region.lets, *region.yields) for n in walk(item.expr)]
     folds = {a.name: a.size for n in nodes if isinstance(n, Reduce) for a in n.axes if a.size is not None}
     size = folds | {a.name: a.size for a in region.iters}
@@ -92,7 +94,10 @@ def _points_read(region: Region) -> dict[str, Expr]:
     points: dict[str, Expr] = {}
     for tensor, index in reads:
         axes = _varying({name for e in index for name in e.names()}, picks, size)
-        points[tensor] = points.get(tensor, ZERO) + _extent(axes, size)
+        found = _at(_extent(axes, size), sizes)
+        along = (_at(_extent(_varying(set(e.names()), picks, size), size), sizes) for e in index)
+        box = (_lesser(_at(side, sizes), here) for side, here in zip(shapes.get(tensor, ()), along))
+        points[tensor] = points.get(tensor, ZERO) + _lesser(product(tuple(box)), found)
     return points
 
 
@@ -109,6 +114,11 @@ def _varying(names: set[str], picks: Mapping[str, Sequence[Body]], size: Mapping
                 elif isinstance(n, Ref):
                     found |= size.keys()
     return found | (names - picks.keys())
+
+
+def _at(size: Expr, sizes: Mapping[str, int]) -> Expr:
+    """A size at the values of its symbols, where they are given."""
+    return Expr.of(size.evaluate(sizes)) if sizes else size
 
 
 def _lesser(whole: Expr, read: Expr) -> Expr:

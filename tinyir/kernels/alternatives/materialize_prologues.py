@@ -185,7 +185,7 @@ def _least(
     take longer than another way, whose contraction they save the asking for."""
     sizes = sizes_of(module.model)
     before = [sum(time_of(module, part) for part in parts[:-1]) for parts in ways]
-    moved = [bytes_of(parts[-1]).evaluate(sizes) for parts in ways]
+    moved = [bytes_of(parts[-1], sizes).evaluate(sizes) for parts in ways]
     best, limit = None, fused
     for number in sorted(range(len(ways)), key=lambda at: (before[at], moved[at])):
         is_first = best is not None and number < best

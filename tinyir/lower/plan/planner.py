@@ -68,7 +68,8 @@ class Planner:
             return 0.0
         card = self.card
         start = min(card.start_us, *(of["start_us"] for of in (card.tensor, card.mma, card.gemv) if of))
-        return start + bytes_of(one).evaluate(self._known(module).sizes) / card.dram_bytes_per_us
+        sizes = self._known(module).sizes
+        return start + bytes_of(one, sizes).evaluate(sizes) / card.dram_bytes_per_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
