@@ -4,8 +4,9 @@ form and by sm90's, each near playback of the model.
     python tests/gpu/random_attention.py [--device cuda|sim] [--count 500] [--longest 600] [--first 1000] [--jobs N]
       [--limit S]
 
-Prints what differs by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had;
-exit code 1 when one does. After `--limit` seconds no further one is begun.
+Models are compiled and played back side by side, one a processor; the card runs each as it comes. Prints what differs
+by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had; exit code 1 when one
+does. After `--limit` seconds no further one is begun.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import argparse
 import functools
 import math
 import multiprocessing
+import os
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 from tests.unit.random_attention import (  # noqa: E402
     TENSOR_CORES,
     attention_of,
+    bounds_of,
     drawn,
     is_near,
     model_and_arrays,
@@ -36,26 +40,29 @@ from tests.unit.random_attention import (  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
 
 
-def device_of(name: str) -> Any:
-    """A device for one trial."""
-    if name == "sim":
-        from tinyir.sim.launch import SimDevice
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One attention as it is run: its text, what it is given and what is wanted, how far each element may be from that;
+    or what is wrong with it. `algo` is empty where the time was over."""
 
-        return SimDevice(0, 60)
-    from tinyir.runtime.cuda import CudaDevice
+    algo: str = ""
+    told: str = ""
+    fault: str = ""
+    text: str = ""
+    arrays: Any = None
+    wanted: Any = None
+    bounds: Any = None
 
-    return CudaDevice()
 
-
-def trial(number: int, device: str, longest: int, end: float) -> tuple[str, str]:
-    """The family of one attention, and what is wrong with it, empty where nothing is; no family after `end`."""
+def made(number: int, device: str, longest: int, end: float) -> Made:
+    """The attention of a number, run already where the device is the simulation; compiled into the cache where it is
+    not."""
     if time.time() > end:
-        return "", ""
+        return Made()
     from tinyir.ir import manifest
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower import plan as to_plan
-    from tinyir.play.arrays import bind_symbols
-    from tinyir.runtime.program import Program
+    from tinyir.runtime.compile import cubins_of
 
     how = drawn(number, longest)
     model, arrays = model_and_arrays(how, number)
@@ -66,20 +73,42 @@ def trial(number: int, device: str, longest: int, end: float) -> tuple[str, str]
     if number % 2:
         planned = with_warps(planned, number // 2)
     one = attention_of(planned)
+    told = f"{number} {how}, {one.algo} {one.tile}"
     try:
-        code = cu.lower(gpu.lower(planned))
+        text = manifest.show(cu.lower(gpu.lower(planned)))
         wanted = wanted_of(how, arrays)
-        card = device_of(device)
-        program = Program(card, manifest.show(code), code, bind_symbols(code.region.model, arrays))
-        program.upload(arrays)
-        program.run()
-        fault = is_near(program.outputs(), wanted, how, arrays)
-        card.release()
+        found = Made(one.algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted))
+        if device == "cuda":
+            cubins_of(text, "sm_90a", jobs=1)
+            return found
+        from tinyir.sim.launch import SimDevice
+
+        return Made(one.algo, told, fault_of(found, SimDevice(0, 60)))
     except Refused as refused:
-        fault = str([(d.code, dict(d.facts)) for d in refused.diags])[:400]
-    if one.algo not in TENSOR_CORES:
-        fault = fault or f"is computed by {one.algo}"
-    return one.algo, f"{number} {how}, {one.algo} {one.tile}: {fault}" if fault else ""
+        return Made(one.algo, told, words_of(refused))
+
+
+def words_of(refused: Refused) -> str:
+    """What is said of a text that is not taken."""
+    return str([(d.code, dict(d.facts)) for d in refused.diags])[:400]
+
+
+def fault_of(one: Made, card: Any) -> str:
+    """What is wrong with what a device computes, empty where nothing is."""
+    from tinyir.ir import manifest
+    from tinyir.play.arrays import bind_symbols
+    from tinyir.runtime.program import Program
+
+    try:
+        code = manifest.parse(one.text)
+        program = Program(card, one.text, code, bind_symbols(code.region.model, one.arrays))
+        program.upload(one.arrays)
+        program.run()
+        fault = is_near(program.outputs(), one.wanted, one.bounds)
+        program.release()
+    except Refused as refused:
+        fault = words_of(refused)
+    return fault or ("" if one.algo in TENSOR_CORES else "is not on tensor cores")
 
 
 def main() -> int:
@@ -92,15 +121,27 @@ def main() -> int:
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--limit", type=float, default=math.inf)
     args = parser.parse_args()
-    run = functools.partial(trial, device=args.device, longest=args.longest, end=time.time() + args.limit)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of playback: a process a processor is enough
+    make = functools.partial(made, device=args.device, longest=args.longest, end=time.time() + args.limit)
     numbers = range(args.first, args.first + args.count)
-    taken, failed = Counter[str](), 0
+    taken, failed, card = Counter[str](), 0, None
+    if args.device == "cuda":
+        from tinyir.runtime.cuda import CudaDevice
+
+        card = CudaDevice()
     with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for algo, fault in pool.map(run, numbers):
-            taken[algo] += 1
+        waiting = {pool.submit(make, number) for number in numbers}
+        for future in as_completed(waiting):
+            waiting.discard(future)  # and with it the arrays
+            broken = future.exception()
+            one = Made("none", "", repr(broken)) if broken else future.result()
+            taken[one.algo] += 1
+            fault = one.fault or (fault_of(one, card) if card and one.algo else "")
             if fault:
                 failed += 1
-                print(fault, flush=True)
+                print(f"{one.told}: {fault}", flush=True)
+    if card:
+        card.release()
     left = taken.pop("", 0)
     print(f"{args.count - left - failed} right, {failed} wrong, {left} not begun; {dict(taken)}")
     return 1 if failed else 0

@@ -120,17 +120,15 @@ def bounds_of(how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np
     return found | {y: near + 2 * unit * np.abs(wanted[y].astype(np.float64))}
 
 
-def is_near(
-    found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], how: Spelling, arrays: dict[str, np.ndarray]
-) -> str:
+def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], bounds: dict[str, np.ndarray]) -> str:
     """What differs by more than roundings explain, in words; empty where nothing does."""
-    bounds = bounds_of(how, arrays, wanted)
     for name, want in wanted.items():
         given, want = found[name].astype(np.float64), want.astype(np.float64)
         if (np.isnan(given) != np.isnan(want)).any():
             return f"{name} is NaN at other places"
         same = (given == want) | np.isnan(want)
-        share = np.where(same, 0.0, np.abs(given - want) / bounds[name]).max(initial=0.0)
+        with np.errstate(invalid="ignore"):
+            share = np.where(same, 0.0, np.abs(given - want) / bounds[name]).max(initial=0.0)
         if not share <= 1.0:
             return f"{name} is {share:.2f} times as far as roundings explain"
     return ""

@@ -9,7 +9,16 @@ from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
 
 from .emitted import lowered, simulated
-from .random_attention import TENSOR_CORES, attention_of, drawn, is_near, model_and_arrays, wanted_of, with_warps
+from .random_attention import (
+    TENSOR_CORES,
+    attention_of,
+    bounds_of,
+    drawn,
+    is_near,
+    model_and_arrays,
+    wanted_of,
+    with_warps,
+)
 from .stages import needs_host_compiler
 
 COUNT = 100
@@ -28,7 +37,8 @@ def test_a_random_attention_equals_playback(number: int) -> None:
         planned = with_warps(planned, number)
     assert attention_of(planned).algo in TENSOR_CORES, how
     wanted = wanted_of(how, arrays)
-    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, how, arrays) == "", how
+    bounds = bounds_of(how, arrays, wanted)
+    assert is_near(simulated(lowered(planned)[1], arrays, number), wanted, bounds) == "", how
 
 
 SPLIT = 1115  # a few rows of many columns, which are walked in chunks
