@@ -7,7 +7,7 @@ written in place (`write_in_place`), or at the end, by a copy, when all that rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 
 from ...ir.body import Axis, Read
 from ...ir.expr import ONE, ZERO, Expr
@@ -43,10 +43,10 @@ class Memory:
         self.known = {name: _tensor(t) for name, t in signature.items()}
         self.place: dict[str, str] = {t.name: t.name for t in self.model.inputs}
 
-    def outputs_of(self, names: list[str], is_deferred: bool) -> dict[str, tuple[str, ...]]:
+    def outputs_of(self, names: list[str], deferred: Container[str]) -> dict[str, tuple[str, ...]]:
         """The tensors that each of a region's values is written to; those of the signature first, in its order."""
         order = {t.name: at for at, t in enumerate(self.model.outputs)}
-        found = {name: self._outputs_of(name, is_deferred) for name in names}
+        found = {name: self._outputs_of(name, name in deferred) for name in names}
         return dict(sorted(found.items(), key=lambda item: order.get(item[1][0], len(order))))
 
     def _outputs_of(self, name: str, is_deferred: bool) -> tuple[str, ...]:
@@ -186,7 +186,9 @@ def assembled(
                 regions.append(_copy(memory, *copied, _fitting(copied[1], taken)))
             continue
         escaping = cluster.escaping(graph)
-        outputs = memory.outputs_of(escaping, cluster.number in streams)
+        reader = streams.get(cluster.number)  # numbers of a row may have others
+        deferred = {n for n in escaping if reader is not None and {c.number for c in found.readers_of((n,))} == {reader}}
+        outputs = memory.outputs_of(escaping, deferred)
         places = {name: place for name, (_, place) in graph.parts.items()}
         writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order, places)
         name_of[cluster.number] = _fitting(_name_of(cluster, escaping, graph, taken), taken)
