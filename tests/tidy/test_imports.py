@@ -18,7 +18,7 @@ ROOMS = {
     "front": {"kit", "ir", "front"},
     "analysis": {"kit", "target", "ir", "analysis"},
     "kernels": {"kit", "target", "ir", "analysis", "kernels"},
-    "lower": {"kit", "target", "ir", "analysis", "kernels", "lower"},
+    "lower": {"kit", "target", "ir", "analysis", "kernels", "play", "lower"},
     "play": {"kit", "ir", "play"},
     "runtime": {"kit", "target", "ir", "runtime", "sim", "play"},
     "sim": {"kit", "target", "ir", "sim", "runtime"},

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 KERNELS = ("gpu", "cu")
+COMPUTES_ELSE = "E1685"
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ def diff(session: Session) -> str:
 def _read(session: Session, file: str) -> Side:
     session.args.file = file
     language, module = any_module(session)
-    session.must_hold(language.check(module))
+    session.must_hold([d for d in language.check(module) if d.code != COMPUTES_ELSE])  # that is what is asked here
     return Side(file, language.STAGE, module)
 
 

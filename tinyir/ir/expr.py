@@ -216,17 +216,17 @@ class Expr:
         return total
 
     def evaluate(self, bindings: Mapping[str, int]) -> int:
-        """The integer it means. Raises KeyError for a name without a binding, ZeroDivisionError for a zero
-        divisor."""
+        """The integer it means; an array of integers where names are bound to arrays. Raises KeyError for a name
+        without a binding, ZeroDivisionError for a zero divisor."""
         total = 0
         for coefficient, monomial in self.terms:
             for atom in monomial:
-                coefficient *= (
+                coefficient = coefficient * (
                     bindings[atom]
                     if isinstance(atom, str)
                     else atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
                 )
-            total += coefficient
+            total = total + coefficient
         return total
 
     def __str__(self) -> str:

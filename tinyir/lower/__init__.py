@@ -54,9 +54,19 @@ def language_of(stage: str) -> Language:
     def check(module: Any) -> list[Diag]:
         from ..kernels.check import check as check_plans
 
-        return [*spoken.check(module), *check_plans(module if stage == "plan" else module.plans)]
+        found = [*spoken.check(module), *check_plans(module if stage == "plan" else module.plans)]
+        return found if stage == "plan" or any(d.is_error for d in found) else [*found, *_values(module, False)]
 
     return Language(spoken.parse, spoken.show, check, spoken.STAGE, spoken.Module)
+
+
+def _values(module: Any, is_edited: bool) -> list[Diag]:
+    """E1685 for kernels that compute something else than their regions."""
+    from ..kit.work import span
+    from ..play.kernel import check_values
+
+    with span("values"):
+        return list(check_values(module, is_edited))
 
 
 def _validated(stage: str, module: Any) -> list[Diag]:
@@ -75,4 +85,5 @@ def _validated(stage: str, module: Any) -> list[Diag]:
 
     regions = {"region": lambda: module, "plan": lambda: module.program, "gpu": lambda: module.plans.program}
     program = regions.get(stage, lambda: module.region)()
-    return validate_regions(program) if program is not None else []
+    said = validate_regions(program) if program is not None else []
+    return said or _values(module, True) if stage == "gpu" else said

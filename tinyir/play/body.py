@@ -69,22 +69,20 @@ def _index(body: Index, frame: Frame, is_guarded: bool) -> Grid:
 def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool) -> Grid:
     grids = [evaluate(o, frame, is_guarded) for o in operands_of(body)]
     axes = union(grids, frame.order)
-    if body.op == "cast":
-        return Grid(convert(grids[0].array, body.dtype), grids[0].axes)
-    if body.op == "bitcast":
-        return Grid(
-            np.ascontiguousarray(grids[0].array, numpy_dtype(operands_of(body)[0].dtype)).view(numpy_dtype(body.dtype)),
-            grids[0].axes,
-        )
-    op = OPS[body.op.upper()]
+    return Grid(applied(body, [g.along(axes) for g in grids]), axes)
+
+
+def applied(body: Unary | Binary | Ternary, operands: list[np.ndarray]) -> np.ndarray:
+    """What an op gives for arrays in the dtypes of its operands."""
     dtypes = [o.dtype for o in operands_of(body)]
+    if body.op == "cast":
+        return convert(operands[0], body.dtype)
+    if body.op == "bitcast":
+        return np.array(operands[0], numpy_dtype(dtypes[0]), order="C").view(numpy_dtype(body.dtype))
     works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])
-    operands = [
-        g.along(axes) if d.kind == "b" else g.along(axes).astype(works_in, copy=False) for g, d in zip(grids, dtypes)
-    ]
+    taken = [o if d.kind == "b" else o.astype(works_in, copy=False) for o, d in zip(operands, dtypes)]
     with np.errstate(all="ignore"):
-        result = op.numpy(np, *operands)
-    return Grid(convert(np.asarray(result), body.dtype), axes)
+        return convert(np.asarray(OPS[body.op.upper()].numpy(np, *taken)), body.dtype)
 
 
 def _select(body: Select, frame: Frame, is_guarded: bool) -> Grid:
@@ -242,4 +240,4 @@ _PLAY = {
     Random: _random,
     Scatter: _scatter,
 }
-__all__ = ["evaluate", "neutral"]
+__all__ = ["applied", "evaluate", "neutral"]

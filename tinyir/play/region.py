@@ -49,12 +49,14 @@ def play_region(
     inputs: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.ndarray],
     watch: Watch | None = None,
+    part: Mapping[str, tuple[int, int]] | None = None,
 ) -> None:
     """Write the outputs of one region, which are given as arrays to fill. `watch` is told its values, each over its
-    axes in the order of `for`."""
+    axes in the order of `for`. `part`: only for these points of axes, where values are independent along them."""
     spans = {a.name: (0, a.size.evaluate(symbols)) for a in region.iters}
     if any(stop <= start for start, stop in spans.values()) and not any(o.size for o in outputs.values()):
         return
+    spans |= {a: span for a, span in (part or {}).items() if a in free_axes(region)}
     dtypes = {t.name: t.type.dtype for t in region.inputs + region.outputs}
     whole: dict[str, np.ndarray] = {}
     for block in _blocks(region, spans):
@@ -141,9 +143,7 @@ def _write(item: Yield, output: np.ndarray, frame: Frame) -> None:
 
 def _blocks(region: Region, spans: Spans) -> Iterator[Spans]:
     """The region's points in blocks that fit, cut along axes along which every value is independent."""
-    axes_of = axes_of_values(region)
-    tied = {n for item in (*region.lets, *region.yields) for node in walk(item.expr) for n in _tied_axes(node, region)}
-    free = [n for n in spans if n not in tied]
+    axes_of, free = axes_of_values(region), free_axes(region)
 
     def cut(block: Spans) -> Iterator[Spans]:
         points = max((math.prod(block[a][1] - block[a][0] for a in axes) for axes in axes_of.values()), default=1)
@@ -159,6 +159,12 @@ def _blocks(region: Region, spans: Spans) -> Iterator[Spans]:
     return cut(spans)
 
 
+def free_axes(region: Region) -> list[str]:
+    """The axes along which every value is independent, in the order of `for`."""
+    tied = {n for item in (*region.lets, *region.yields) for node in walk(item.expr) for n in _tied_axes(node, region)}
+    return [a.name for a in region.iters if a.name not in tied]
+
+
 def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     """Axes along which a form reads other points of a value."""
     if isinstance(node, Reduce):
@@ -170,4 +176,4 @@ def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     return ()
 
 
-__all__ = ["constant_of", "play", "play_region"]
+__all__ = ["constant_of", "free_axes", "play", "play_region"]

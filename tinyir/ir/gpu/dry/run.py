@@ -21,6 +21,7 @@ from .memory import Memory
 from .steps import Step
 from .threads import WARPGROUP, Threads, Wish
 
+MOST_STEPS = 2500  # of all parties together; what comes after them is not looked at
 GROUPED = (nodes.Role, nodes.Mbarrier, nodes.Wgmma, nodes.TmaStore)
 
 
@@ -38,6 +39,7 @@ class Run:
     meetings: dict[tuple[Any, ...], Meeting] = field(default_factory=dict)
     steps: int = 0
     forks: int = 0  # threads that went on alone
+    most: int = MOST_STEPS
 
     def __post_init__(self) -> None:
         every = list(statements(self.kernel.body))
@@ -51,7 +53,7 @@ class Run:
 
     def whole(self) -> None:
         """Runs all parties to their ends. Raises Found at the first fault, Unknown where the run cannot go on."""
-        parties = [Threads(self, cta, number) for cta in range(self.ctas) for number in range(self.groups)]
+        parties = [self.party_of(cta, number) for cta in range(self.ctas) for number in range(self.groups)]
         walks = [party.whole() for party in parties]
         waiting: dict[int, Wish | None] = dict.fromkeys(range(len(walks)))
         while waiting:
@@ -64,6 +66,10 @@ class Run:
                 if waiting[number] is None:
                     del waiting[number]
         self.memory.leave()
+
+    def party_of(self, cta: int, number: int) -> Threads:
+        """The threads of one party."""
+        return Threads(self, cta, number)
 
     def barrier(self, cta: int, name: str, slot: int) -> Phases:
         """An mbarrier of a CTA."""

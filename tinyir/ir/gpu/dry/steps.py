@@ -70,6 +70,11 @@ def steps_of(kernel: Kernel) -> tuple[Step, ...]:
     return _apart(_kept(kernel.body, arrays, frozenset(needed)))
 
 
+def every_step(body: Iterable[Statement]) -> tuple[Step, ...]:
+    """A step for each statement, for a run that computes. Nothing is said of what they read and write."""
+    return _apart(Step(s, every_step(getattr(s, "body", ())), every_step(getattr(s, "otherwise", ()))) for s in body)
+
+
 def inside(steps: Iterable[Step]) -> Iterator[Step]:
     """All steps, blocks before what they hold."""
     for step in steps:
@@ -211,4 +216,4 @@ def _is_alike(loop: nodes.For, body: tuple[Step, ...]) -> bool:
     return not any(changing & set(e.names()) for e in _asked_in(body))
 
 
-__all__ = ["Apart", "BLOCKS", "ENGINES", "ORDERING", "Step", "inside", "is_uneven", "steps_of"]
+__all__ = ["Apart", "BLOCKS", "ENGINES", "ORDERING", "Step", "every_step", "inside", "is_uneven", "steps_of"]

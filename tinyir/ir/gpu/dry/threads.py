@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from .registers import Key, Registers
 from .steps import ORDERING, Apart, Step, inside
 
 WARPGROUP = 128
-MOST_STEPS = 2500  # of all parties together; what comes after them is not looked at
 At = Any  # the threads that are at work: an array of bools, or None for all
 Wish = tuple[Here, str, Callable[[], bool]]  # where threads wait, for what, and whether it has come
 
@@ -32,7 +32,11 @@ class Unknown(Exception):
 
 
 class Threads:
-    """Threads that go through the kernel of a run together, from `first` on."""
+    """Threads that go through the kernel of a run together, from `first` on. `at`: those at work at a statement that
+    does not wait."""
+
+    go: Mapping[type, Any] = MappingProxyType({})  # what a statement does that has a body or may wait,
+    act: Mapping[type, Any] = MappingProxyType({})  # and any other
 
     def __init__(self, run: Any, cta: int, number: int):
         self.run = run
@@ -46,24 +50,26 @@ class Threads:
         self.registers = Registers()
         self.products: deque[tuple[Access, ...]] = deque()  # what wgmma reads, a product each
         self.stores: list[tuple[int | None, Access]] = []  # what tma_store reads, each with its thread
+        self.at: At = None
 
     def block(self, steps: tuple[Step, ...], at: At = None) -> Iterator[Wish]:
         """Goes through steps, and stops wherever it waits. Raises Unknown behind the last step of a run."""
         run = self.run
         for step in steps:
             run.steps += 1
-            if run.steps > MOST_STEPS:
+            if run.steps > run.most:
                 raise Unknown
             s = step.statement
             here = Here(run.kernel.name, s, self.party, None if at is None else _only(at))
             if step.reads or step.writes:
                 self._touch(here, step, at)
-            go = _GO.get(type(s))
+            go = self.go.get(type(s))
             if go is not None:
                 yield from go(self, s, step, at, here)
                 continue
-            act = _ACT.get(type(s))
+            act = self.act.get(type(s))
             if act is not None:
+                self.at = at
                 act(self, s, here)
 
     def _apart(self, s: Apart, step: Step, at: At, here: Here) -> Iterator[Wish]:
@@ -360,7 +366,7 @@ def _and(chosen: Any, at: At) -> Any:
     return None if both.all() else both if both.any() else False
 
 
-_GO: dict[type, Any] = {
+Threads.go = {
     Apart: Threads._apart,
     nodes.For: Threads._for,
     nodes.If: Threads._if,
@@ -374,7 +380,7 @@ _GO: dict[type, Any] = {
     Ticket: Threads._fold,
     LookBack: Threads._fold,
 }
-_ACT: dict[type, Any] = {
+Threads.act = {
     nodes.Arrive: Threads._arrive,
     nodes.Fence: Threads._fence,
     nodes.TmaLoad: Threads._tmaload,

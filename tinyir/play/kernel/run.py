@@ -1,0 +1,51 @@
+"""A run of one cluster whose threads compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...ir.gpu import nodes
+from ...ir.gpu.dry.run import Run
+from ...ir.gpu.dry.threads import Threads
+from ...ir.gpu.walk import statements
+from ...kit.records import dataclass, field
+from .engines import Engines
+from .threads import nothing
+from .turns import are_turns_apart
+
+
+@dataclass
+class Playing(Run):
+    """A run whose tensors are `tensors`, by name; `written` says where somebody has stored, and `stored` has one
+    element of each store. `told` is what CTAs have published, for all clusters of a launch."""
+
+    tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    written: Mapping[str, np.ndarray] = field(default_factory=dict)
+    stored: Mapping[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    told: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    shared: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Run.__post_init__(self)
+        self.spread: dict[int, bool] = {}
+        self.picks = {s.name: s for s in statements(self.kernel.body) if isinstance(s, nodes.Pick)}
+        for s in self.arrays.values():
+            if isinstance(s, nodes.Shared):
+                shape = [d.evaluate({}) for d in s.type.shape]
+                self.shared[s.name] = nothing((self.ctas, s.ring, *shape), s.type.dtype)
+
+    def party_of(self, cta: int, number: int) -> Threads:
+        """Threads that compute."""
+        return Engines(self, cta, number)
+
+    def is_spread(self, s: nodes.For) -> bool:
+        """Whether the turns of a loop need nothing of one another."""
+        if id(s) not in self.spread:
+            self.spread[id(s)] = are_turns_apart(s, self.arrays)
+        return self.spread[id(s)]
+
+
+__all__ = ["Playing"]
