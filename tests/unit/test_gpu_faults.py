@@ -99,6 +99,17 @@ RULES: dict[str, Rule] = {
         lambda m: f"{m[1]}{int(m[2]) * 2}",
         {"E1670", "E1671", "E1614"},
     ),
+    "product of one thread": (
+        r"\n( +)(%[\w.]+ = wgmma [^\n]+)\n",
+        r"\n\1if warpgroup.thread = 0\n\1  \2\n",
+        {"E1609"},
+    ),
+    "sum that one thread forgets": (r"( = wgmma [^\n]* zero) k = 0(\n)", r"\1 warpgroup.thread = 0\2", {"E1609"}),
+    "matrix of some lanes": (
+        r"\n( +)((?:mma|ldmatrix|row_reduce) [^\n]+)\n",
+        r"\n\1if lane < 16\n\1  \2\n",
+        {"E1609"},
+    ),
     "array of another's name": (r"(\n +warp_reduce \w+ )([\w.]+)( width)", r"\1\2x\3", {"E1605"}),
     "name twice": (r"(\n  let )(m0|i0)( = [^\n]+)", r"\1\2\3\1\2\3", {"E1606"}),
     "fewer indices": (r"(\n  shared \w+ : \w+\[)(\d+), (\d+)(\]\n)", r"\1\2\4", {"E1607"}),

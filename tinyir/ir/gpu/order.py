@@ -22,6 +22,8 @@ from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
 WARP = 32
 OF_WARP = "warp.index"  # the slot that a warp has to itself
+OF_A_WARP = (nodes.WarpReduce, nodes.RowReduce, nodes.Ldmatrix, nodes.Stmatrix, nodes.Mma)  # all lanes together,
+OF_A_WARPGROUP = (nodes.StoreRows, nodes.Wgmma)  # all threads
 ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "tma_store"}
 
 
@@ -30,12 +32,12 @@ ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "t
 
 def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """Every thread of the CTA (or of the role, for a named barrier) comes to every barrier: nothing around it depends
-    on the thread."""
+    on the thread. So do all of a warp, or of a warpgroup, to what they do together."""
     for v in walked:
         s = v.statement
-        if isinstance(s, nodes.WarpReduce):
+        if isinstance(s, OF_A_WARP):
             yield from _check_lanes(kernel, s, v)
-        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy, nodes.StoreRows, *ACROSS)):
+        if not isinstance(s, (nodes.Barrier, nodes.BlockReduce, nodes.BlockScan, nodes.Copy, *OF_A_WARPGROUP, *ACROSS)):
             continue
         role = next((p for p in v.path if isinstance(p, nodes.Role)), None)
         is_named = isinstance(s, nodes.Barrier) and s.threads > 0
@@ -44,7 +46,7 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
             role is not None
             and not is_named
             and not is_second_half
-            and not isinstance(s, (nodes.Copy, nodes.StoreRows))
+            and not isinstance(s, (nodes.Copy, *OF_A_WARPGROUP))
             and getattr(s, "scope", "") != "warpgroup"
         ):
             yield Diag(
@@ -65,9 +67,10 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 },
                 s.span,
             )
-        is_of_warpgroup = isinstance(s, nodes.StoreRows) or getattr(s, "scope", "") == "warpgroup"
+        is_of_warpgroup = isinstance(s, OF_A_WARPGROUP) or getattr(s, "scope", "") == "warpgroup"
         same = frozenset(("warpgroup.index",)) if is_of_warpgroup else frozenset()
-        for around in v.path:
+        chosen = (nodes.If(s.zero, (), span=s.span),) if isinstance(s, nodes.Wgmma) and s.zero else ()
+        for around in (*v.path, *chosen):
             if isinstance(around, nodes.Each) or not _is_uniform(around, v, same):
                 yield Diag(
                     "E1609",
@@ -79,9 +82,9 @@ def check_barriers(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 break
 
 
-def _check_lanes(kernel: Kernel, s: nodes.WarpReduce, v: Visit) -> Iterator[Diag]:
-    """All lanes of a warp come to a shuffle: nothing around it depends on the lane, or on the row of threads where
-    several share a warp."""
+def _check_lanes(kernel: Kernel, s: Statement, v: Visit) -> Iterator[Diag]:
+    """All lanes of a warp come to a shuffle, or to a matrix unit: nothing around it depends on the lane, or on the row
+    of threads where several share a warp."""
     same = frozenset(("warp.index", "warpgroup.index")) | (
         frozenset(("thread.y", "thread.z")) if kernel.block[0] % WARP == 0 else frozenset()
     )
@@ -105,6 +108,7 @@ def _word(s: Statement) -> str:
         "WarpReduce": "warp_reduce",
         "LookBack": "look_back",
         "StoreRows": "store_rows",
+        "RowReduce": "row_reduce",
     }
     return names.get(type(s).__name__, type(s).__name__.lower())
 
