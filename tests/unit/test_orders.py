@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models import Network, RandomModel, convnext
+from tests.models import Network, RandomModel, convnext, vit
 from tests.models.unet import attended
 from tinyir.front.json import read
 from tinyir.ir import region
+from tinyir.kernels.alternatives.turn_buffers import turn_buffers
 from tinyir.lower import lower_to
 from tinyir.lower.plan import card_of
-from tinyir.lower.plan.kernels_for import in_orders, in_parts, kernels_for
+from tinyir.lower.plan.kernels_for import in_parts, kernels_for
 from tinyir.lower.plan.planner import Planner
 from tinyir.play import tiny as play_tiny
 from tinyir.play.region import play
@@ -72,10 +73,26 @@ def test_a_norm_is_one_kernel_where_the_order_makes_its_rows_contiguous(stage: r
     assert shapes["s0.b1.deep"] == "fp16[8, 56, 56, 96]"
 
 
-def test_other_orders_compute_the_same() -> None:
-    module = lowered_to("region", convnext(batch=2, layers=(1, 1), width=32, size=32, classes=5, dtype="fp16"))
-    other, turned = in_orders(module, Planner(card_of("sm90", "h200")))
-    arrays = convnext(batch=2, layers=(1, 1), width=32, size=32, classes=5, dtype="fp16").arrays(2)
+def test_a_fold_asks_for_what_its_rows_are_made_of() -> None:
+    """Patches are a convolution's, whose channels come first; a class token is beside them, and positions are added."""
+    module = kernels_for(lowered_to("region", vit(batch=8, dtype="fp16")), Planner(card_of("sm90", "h200")))
+    shapes = {t.name: str(t.type) for t in module.program.buffers}
+    assert shapes["patches"] == "fp16[8, 14, 14, 768]"
+    assert [r.name for r in module.program.regions if r.name.startswith("l0.norm1")] == ["l0.norm1"]
+
+
+OTHERS = {
+    "convnext": convnext(batch=2, layers=(1, 1), width=32, size=32, classes=5, dtype="fp16"),
+    "vit": vit(batch=2, size=32, patch=8, hidden=32, heads=2, classes=5, dtype="fp16"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_orders_compute_the_same(name: str) -> None:
+    """All that is asked for, whatever it takes."""
+    module = lowered_to("region", OTHERS[name])
+    other, turned = turn_buffers(module, lambda made, names: dict.fromkeys(names, float(made is module)))
+    arrays = OTHERS[name].arrays(2)
     assert turned
     for name, array in play(other, arrays).items():
         np.testing.assert_allclose(array.astype(float), play(module, arrays)[name].astype(float), rtol=1e-2, atol=1e-2)

@@ -1,5 +1,6 @@
 """Products of the same rows with constants as one product of all their columns: queries, keys and values of attention
-whose heads are not as many. Those with as many columns share a launch as they are (`kernels.siblings`).
+whose heads are not as many. Those with as many columns, of which one alone would leave much of the card idle, share a
+launch as they are (`kernels.siblings`): no constants are laid side by side for them.
 
 before: region q      for i0: M, i1: 2048      %q = reduce sum (k0: K) { mul(X[i0, k0], Q[k0, i1]) }    yield q[i0, i1]
         region k      for i0: M, i1: 512       %k = reduce sum (k0: K) { mul(X[i0, k0], W[k0, i1]) }    yield k[i0, i1]
@@ -19,9 +20,11 @@ import functools
 from collections.abc import Hashable, Iterator
 
 from ...analysis.regions import analyse
+from ...analysis.traffic import fills_card
 from ...ir.body import Axis, Body, Read, Ref, Select, operands_of, rebuild
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.region import Module, Region, Tensor, Yield
+from ...ir.traits import extent_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import replace
 from ..problem import Contraction, kernel_of
@@ -33,7 +36,7 @@ MOST = 8  # products that become one
 
 
 def joined(module: Module) -> Iterator[Way]:
-    """A way for each group of products of the same rows whose columns are not as many."""
+    """A way for each group of products of the same rows that do not share a launch as they are."""
     constants = module.model.constants()
     inside = {b.name for b in module.program.buffers if not b.attrs}
     groups: dict[Hashable, list[Region]] = {}
@@ -47,8 +50,12 @@ def joined(module: Module) -> Iterator[Way]:
         known = {t.name for t in one.inputs} - {kernel.lhs.tensor} <= constants
         if is_own and known and column_of(one, kernel.right[0]) is not None and kernel.right[0].size.constant:
             groups.setdefault((kernel.lhs, one.iters[:-1], kernel.sum, kernel.rhs.index), []).append(one)
+    sizes = sizes_of(module.model)
     for several in groups.values():
-        if 1 < len(several) <= MOST and len({one.iters[-1].size for one in several}) > 1:
+        is_shared = len({one.iters[-1].size for one in several}) == 1 and not fills_card(
+            extent_of(several[0].iters).evaluate(sizes)
+        )
+        if 1 < len(several) <= MOST and not is_shared:
             yield functools.partial(_joined, tuple(one.name for one in several))
 
 

@@ -7,12 +7,13 @@ after:  buffer t : fp16[N, L, C]; region t yields t[i0, i2, i1] for i0: N, i2: L
         region y    %y = reduce sum (k0: C, k1: 3) { mul(t[i0, i2 + k1, k0], w[i1, k0, k1]) }
 
 A contraction that reads a buffer through windows asks for its channels innermost; attention asks so for the depth of
-its queries and keys and for the width of its values and of what it writes, where another dim is innermost. In a program
-that has one of these, each contraction that reads points alone asks for the dim that it sums. Buffers that are read or
-written beside it along the same axis, such as residuals and results of pools, are turned with it: a kernel reads and
-writes along one innermost axis. Buffers that hang together so are turned together where the kernels of the regions that
-touch them take less then; else what only the factors of contractions join to the rest is turned by itself, where that
-takes less. Signatures are never turned: a kernel that reads an input or writes an output has it as the caller does.
+its queries and keys and for the width of its values and of what it writes, and a fold of rows for the dim that it
+folds, where another dim is innermost. In a program that has one of these, each contraction that reads points alone asks
+for the dim that it sums. Buffers that are read or written beside it along the same axis, such as residuals and results
+of pools, are turned with it: a kernel reads and writes along one innermost axis. Buffers that hang together so are
+turned together where the kernels of the regions that touch them take less then; else what only the factors of
+contractions join to the rest is turned by itself, where that takes less. Signatures are never turned: a kernel that
+reads an input or writes an output has it as the caller does.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from ...ir.traits import bodies_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
 from ..attention import streaming_of
-from ..problem import Contraction, kernels_of
+from ..problem import Contraction, Row, kernels_of
 from .channels_innermost import channels_of
 
 Orders = Mapping[str, tuple[int, ...]]
@@ -127,8 +128,8 @@ def _innermost(module: Module) -> dict[str, int]:
         for tensor, dim_of, dim in _asked_by(Alike.of(region), tuple(sizes.items()))
     ]
     found = {name: dim for name, dim in _attended(module) if name in free}
-    for way in (channels_of, _summed):
-        for name, dim_of, dim in asked if found or way is channels_of else ():
+    for way in (channels_of, _folded, _summed):
+        for name, dim_of, dim in asked if found or way is not _summed else ():
             if dim_of is way and name in free:
                 found.setdefault(name, dim)
     touching: dict[str, list[_Touched]] = {}
@@ -149,22 +150,30 @@ def _innermost(module: Module) -> dict[str, int]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked_by(
-    alike: Alike, sizes: tuple[tuple[str, int], ...]
-) -> tuple[tuple[int, Callable[[Region, Contraction, int], int | None], int], ...]:
-    """The dims of its factors that a region asks to be innermost: the number of the tensor in its form, why, the
+def _asked_by(alike: Alike, sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[int, Callable[..., object], int], ...]:
+    """The dims of what it reads that a region asks to be innermost: the number of the tensor in its form, why, the
     dim."""
     (region,) = alike.regions
     kernel = next(iter(kernels_of(region, dict(sizes))), None)
+    tensors = form_of(region).tensors
+    if isinstance(kernel, Row):
+        return tuple((tensors.index(name), _folded, dim) for name, dim in _folded(region, kernel))
     if not isinstance(kernel, Contraction):
         return ()
-    tensors = form_of(region).tensors
     return tuple(
         (tensors.index((kernel.lhs, kernel.rhs)[side].tensor), dim_of, dim)
         for dim_of in (channels_of, _summed)
         for side in (0, 1)
         if (dim := dim_of(region, kernel, side)) is not None
     )
+
+
+def _folded(region: Region, kernel: Row) -> Iterator[tuple[str, int]]:
+    """The tensors that rows are folded of across what is contiguous, each with the dim of its row."""
+    for read in (n for body in bodies_of(region) for n in walk(body) if isinstance(n, Read)):
+        found = [at for at, e in enumerate(read.index) if len(kernel.row) == 1 and e.name == kernel.row[0].name]
+        if len(found) == 1 and found[0] < len(read.index) - 1:
+            yield read.tensor, found[0]
 
 
 def _attended(module: Module) -> Iterator[tuple[str, int]]:
