@@ -96,8 +96,8 @@ def test_a_change_of_one_kernel_compiles_one() -> None:
     cubins = cubins_of(SAMPLE, "sm_90a", compiler=kept.compiler)
     assert list(cubins) == ["up", "down"] and len(kept.texts) == 2
     assert cubins_of(SAMPLE, "sm_90a", compiler=kept.compiler) == cubins and len(kept.texts) == 2
-    before, after = SAMPLE.rsplit("gelu_of(", 1)  # of one of the two
-    other = f"{before}gelu_of(0.5f * {after}".replace("program mlp", "program other")
+    before, after = SAMPLE.rsplit("gelu_for_fp16(", 1)  # of one of the two
+    other = f"{before}gelu_for_fp16(0.5f * {after}".replace("program mlp", "program other")
     assert cubins_of(other, "sm_90a", compiler=kept.compiler)["down"] == cubins["down"] and len(kept.texts) == 3
     assert cubins_of(SAMPLE, "sm_80", ("down",), kept.compiler).keys() == {"down"} and len(kept.texts) == 4
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ..kit.records import dataclass
-from . import ampere, hopper, tf32, words
+from . import activations, ampere, hopper, tf32, words
 from .dtypes import DTYPES
 
 
@@ -119,21 +119,6 @@ def _integer(name: str) -> Intrinsic:
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
     Intrinsic(
-        "one_plus_erf",
-        """\
-// 1 + erf(x) within 2e-7, and below 0 within 2e-6 of itself where it is more than 2^-100: erfc(|x|) is exp(-x^2) times a polynomial in 1/(1 + 0.39 |x|).
-__device__ __forceinline__ float one_plus_erf(float x) {
-  const float t = recip_approx(fmaf(0.39f, fabsf(x), 1.0f));
-  float p = fmaf(-0.22753769f, t, 0.8866667f);
-  p = fmaf(p, t, -0.635404f);
-  p = fmaf(p, t, 0.6495624f);
-  p = fmaf(p, t, 0.09138721f);
-  p = fmaf(p, t, 0.2353254f) * t;
-  const float q = p * exp2_approx(-1.442695f * x * x);
-  return x < 0.0f ? q : 2.0f - q;
-}""",  # noqa: E501
-    ),
-    Intrinsic(
         "quotient_of",
         """\
 // a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
@@ -144,24 +129,7 @@ __device__ __forceinline__ float quotient_of(float a, float b) {
   return p == p ? copysignf(p, q) : q;
 }""",  # noqa: E501
     ),
-    Intrinsic(
-        "gelu_of",
-        """\
-// x/2 * (1 + erf(x/sqrt(2))) as max(x, 0) - |x| times half of erfc(|x|/sqrt(2)), by the polynomial of one_plus_erf.
-__device__ __forceinline__ float gelu_of(float x) {
-  const float size = fabsf(fminf(x, 64.0f)), t = recip_approx(fmaf(0.27577165f, size, 1.0f));
-  float p = fmaf(-0.11376884f, t, 0.44333335f);
-  p = fmaf(p, t, -0.317702f);
-  p = fmaf(p, t, 0.3247812f);
-  p = fmaf(p, t, 0.045693655f);
-  p = fmaf(p, t, 0.1176627f) * t;
-  return fmaf(-size, p * exp2_approx(-0.72134754f * size * size), max_nan_of(x, 0.0f));
-}""",
-    ),
-    _inline(
-        "float logistic_of_exp2(float x)",
-        "return recip_approx(1.0f + exp2_approx(x));",
-    ),
+    *(Intrinsic(*row) for row in activations.ROWS),
     Intrinsic(
         "raised",
         """\

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ...kit.records import dataclass, fields, is_dataclass
-from ..body import Body, Read, walk
+from ..body import Body, Read, Ref, Unary, walk
 from ..expr import ONE, ZERO, Expr
 from ..intervals import LARGEST_SIZE, Interval
 from ..model import Model
@@ -248,6 +248,33 @@ def _add_reads(node: Any, tensor: str, found: list[tuple[Expr, ...]]) -> None:
     elif is_dataclass(node) and not isinstance(node, Expr):
         for word in _compared(type(node)):
             _add_reads(getattr(node, word), tensor, found)
+
+
+@functools.lru_cache(maxsize=4096)
+def rounded_to(kernel: Kernel, name: str) -> str:
+    """The name of the one dtype to which every use casts a value or what is kept in a register, itself or as another
+    register has it; empty where anything else is done with it."""
+    known, found = 0, set()
+    for s in statements(kernel.body):
+        known += isinstance(s, (nodes.Value, nodes.Reg)) and s.name == name
+        if isinstance(s, nodes.Assign):
+            known += s.to.name == name
+            if isinstance(s.value, Ref) and s.value.name == name:
+                known += 1
+                found.add(rounded_to(kernel, s.to.name))
+        for node in reads_in(s):
+            if (
+                isinstance(node, Unary)
+                and node.op == "cast"
+                and name
+                in (
+                    getattr(node.x, "name", ""),
+                    getattr(node.x, "tensor", ""),
+                )
+            ):
+                known += 1
+                found.add(node.dtype.name)
+    return found.pop() if len(found) == 1 and known == sum(n == name for n in names_in(kernel.body)) else ""
 
 
 def own_names_in(s: Statement) -> Iterator[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...ir.body import Unary
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.memory import OPERAND_KINDS, ROW_KINDS, WALKED_KINDS
@@ -476,12 +475,8 @@ class Matrices(Rows):
 
     def _into_piece(self: Any, s: nodes.Store) -> None:
         """A value on its way to stmatrix, which rounds it to the tile's dtype."""
-        value = (
-            s.value.x
-            if isinstance(s.value, Unary) and s.value.op == "cast" and s.value.x.dtype.name == "fp32"
-            else s.value
-        )
-        self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {self.values.value(value)};")
+        text = self.values.before_rounding(s.value, self.arrays[s.to.name].type.dtype)
+        self.say(f"{self.pieces[s.to.name]}[{self.names.of('integer', 'element')}] = {text};")
 
 
 def _plus(text: str, more: int) -> str:

@@ -21,6 +21,7 @@ from ...kit.records import dataclass, field
 from .index import Integers
 
 SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
+NEAR = ("fp16", "bf16")  # for which there are shorter sequences
 MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
 WRAPPING = {
     "add": "wrap_add({0}, {1})",
@@ -68,12 +69,22 @@ class Values:
         if isinstance(body, Literal):
             return f"{dtype.cuda}{{{_bits(body.value, dtype)}}}"
         if isinstance(body, Unary) and body.op == "cast" and body.dtype == dtype:
-            return _narrowed(self._converted(body.x), body.x.dtype, dtype)
+            return _narrowed(self._converted(body.x, dtype.name), body.x.dtype, dtype)
         return f"{dtype.cuda}_of_float({self.value(body)})"
 
     def value(self, body: Body) -> str:
         """The expression in the arithmetic's type."""
         return _SPELL[type(body)](self, body) if type(body) in _SPELL else self._refuse(body)
+
+    def near(self, body: Body, rounded: str) -> str:
+        """The expression as a value that is only ever rounded to this dtype: as near as that asks."""
+        gated = gelu_in(body) if rounded in NEAR else None
+        return f"gelu_for_{rounded}({self.value(gated)})" if gated is not None else self.value(body)
+
+    def before_rounding(self, body: Body, dtype: DType) -> str:
+        """What is rounded to the dtype of 16 bits where the text casts a float to it, or may do so itself."""
+        is_cast = isinstance(body, Unary) and body.op == "cast" and body.x.dtype.name == "fp32"
+        return self.near(body.x if is_cast else body, dtype.name)
 
     def _refuse(self, body: Body) -> str:
         raise refuse(
@@ -155,7 +166,7 @@ class Values:
         if isinstance(body, Unary) and body.op == "recip":
             inner = _one_more(body.x)
             return f"logistic_of_exp2({self.value(inner.x)})" if _is(inner, "exp2") else ""
-        gated = _gelu(body)
+        gated = gelu_in(body)
         if gated is not None:
             return f"gelu_of({self.value(gated)})"
         inner = _one_more(body)
@@ -188,9 +199,9 @@ class Values:
             return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
         return f"({dtype.cuda})({text})" if dtype.bits < 32 and not is_exact else text
 
-    def _converted(self, x: Body) -> str:
-        """A value that becomes a float: an integer of 8 or 16 bits is one."""
-        return f"({self._raised(x)} - {_raise_of(x.dtype)}.0f)" if _is_small(x.dtype) else self.value(x)
+    def _converted(self, x: Body, rounded: str = "") -> str:
+        """A value that becomes a float, and is rounded then: an integer of 8 or 16 bits is one."""
+        return f"({self._raised(x)} - {_raise_of(x.dtype)}.0f)" if _is_small(x.dtype) else self.near(x, rounded)
 
     def _raised(self, x: Body) -> str:
         """An integer of 8 or 16 bits plus what `_raise_of` says, as a float."""
@@ -213,7 +224,7 @@ class Values:
         return f"{self._raised(left)} - {_raise_of(left.dtype) + int(number)}.0f"
 
     def _cast(self, x: Body, dtype: DType) -> str:
-        text = self._converted(x) if arithmetic_type(dtype) == "float" else self.value(x)
+        text = self._converted(x, dtype.name) if arithmetic_type(dtype) == "float" else self.value(x)
         if x.dtype == dtype:
             return text
         if dtype.name in SMALL_FLOATS:
@@ -242,15 +253,7 @@ class Values:
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
 
 
-def _one_more(body: Body) -> Body | None:
-    """What a sum with 1 adds it to."""
-    if not isinstance(body, Binary) or body.op != "add" or body.dtype.name != "fp32":
-        return None
-    sides = (body.left, body.right)
-    return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
-
-
-def _gelu(body: Body) -> Body | None:
+def gelu_in(body: Body) -> Body | None:
     """The x of x/2 * (1 + erf(x/sqrt(2)))."""
     if not isinstance(body, Binary) or body.op != "mul":
         return None
@@ -260,6 +263,14 @@ def _gelu(body: Body) -> Body | None:
         if x is not None and _is(erf, "erf") and _times(erf.x, math.sqrt(0.5)) == x:
             return x
     return None
+
+
+def _one_more(body: Body) -> Body | None:
+    """What a sum with 1 adds it to."""
+    if not isinstance(body, Binary) or body.op != "add" or body.dtype.name != "fp32":
+        return None
+    sides = (body.left, body.right)
+    return next((x for x, one in (sides, sides[::-1]) if isinstance(one, Literal) and one.value == 1), None)
 
 
 def _times(body: Body, factor: float) -> Body | None:
