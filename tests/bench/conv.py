@@ -192,6 +192,7 @@ def rivals_of(case: Case, given: dict[str, Any], is_compiled: bool) -> dict[str,
     if case.layout == FIRST:
         found["cudnn_last"] = lambda: call(*last)
     if is_compiled:
+        torch.compiler.reset()  # else the ninth is run as it is
         made = torch.compile(plain, dynamic=False)
         made(*mine)
         found["compiled"] = lambda: made(*mine)

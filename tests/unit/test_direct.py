@@ -156,6 +156,21 @@ def test_what_is_not_walked(more: dict[str, Any]) -> None:
     assert walks_of(replace(DEPTHWISE, **{"is_last": False} | more).text()) == []
 
 
+@pytest.mark.parametrize(("taps", "most"), [(3, 16), (7, 8), (11, 2)])
+def test_the_turns_that_have_guards_are_written_out(taps: int, most: int) -> None:
+    """No loop that is left asks which rows of results there are; of windows with many taps a thread walks down few
+    columns."""
+    reach = (taps // 2, taps // 2)
+    text = replace(DEPTHWISE, is_last=False, window=(taps, taps), before=reach, behind=reach).text()
+    plans = walks_of(text)
+    assert max(p.micro[1] for p in plans) == most
+    for one in plans[::4]:
+        (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
+        rolled = [s for s in statements(kernel.body) if isinstance(s, nodes.For) and s.unroll]
+        guards = [b for loop in rolled for s in statements(loop.body) if isinstance(s, nodes.If) for b in s.guard]
+        assert rolled and all({"i2", "i3"} & set(b.expr.names()) for b in guards)
+
+
 def test_a_walk_fetches_a_row_once_and_factors_once() -> None:
     """Of 28 rows, windows of 3: two that precede the first whole row of results, and one that is on its way at the end;
     the factor of a tap before them."""

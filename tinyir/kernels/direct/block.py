@@ -19,6 +19,7 @@ from ...kit.records import dataclass
 from ..windowed import Fold, Image, Slide, Windowed
 
 WIDTHS = (8, 4, 2)
+MOST_ENDS = 2048  # steps of a walk, before its first row of results is whole, that are written out one by one
 MOST_ROW = 160  # elements of an image that a thread holds at once
 ACROSS_PLACES = {"planes": "thread.x", "columns": "thread.y", "rows": "thread.z"}
 ALONG_PLACES = {"columns": "thread.x", "rows": "thread.y", "planes": "thread.z"}
@@ -187,6 +188,13 @@ def slots_of(kernel: Windowed) -> int:
     return -(-slide.taps // slide.step)
 
 
+def is_written_out(kernel: Windowed, results: int) -> bool:
+    """Whether those turns of a walk are that take in rows for less than all its rows of results; a thread has this
+    number of results of each."""
+    image = kernel.folds[0].images[0]
+    return results * image.columns.taps * image.rows.taps * (slots_of(kernel) - 1) <= 2 * MOST_ENDS
+
+
 def is_walked(kernel: Windowed) -> bool:
     """Whether threads may walk down a tile: one fold of no other axes than its taps, whose rows are side by side and
     overlap, with columns innermost. (With planes innermost no walk was faster than blocks.)"""
@@ -231,6 +239,7 @@ __all__ = [
     "is_guarded",
     "is_one_access",
     "is_walked",
+    "is_written_out",
     "names_of",
     "slots_of",
     "store_width",

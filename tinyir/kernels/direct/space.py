@@ -13,7 +13,7 @@ from ..candidate import over_registers
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..windowed import Windowed
-from .block import MOST_ROW, Block, accesses_of, is_walked, slots_of, threads_along, wide_of
+from .block import MOST_ROW, Block, accesses_of, is_walked, is_written_out, slots_of, threads_along, wide_of
 from .declare import declare, held, kept
 from .fields import along, binds, cached
 
@@ -54,13 +54,14 @@ def _blocks(kernel: Windowed, extents: Counts, wide: int) -> Iterator[Counts]:
 
 def _walks(kernel: Windowed, extents: Counts, wide: int) -> Iterator[Counts]:
     """What a thread computes row after row: all rows, or equal parts that are longer than what is read before the first
-    row is whole."""
+    row is whole. Walks whose first turns are not written out take longer than blocks."""
     if not is_walked(kernel):
         return
     slots = slots_of(kernel)
     lengths = {-(-extents[0] // parts) for parts in PARTS}
     for high, long in itertools.product(sorted(n for n in lengths if n > slots), COLUMNS):
-        if long <= extents[1] and slots * long * wide <= MOST_RESULTS:
+        is_held = slots * long * wide <= MOST_RESULTS and is_written_out(kernel, long * wide)
+        if long <= extents[1] and is_held:
             yield high, long, wide
 
 

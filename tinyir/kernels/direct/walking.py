@@ -15,7 +15,8 @@ windows. Registers hold the sums of those rows, and the factors of all taps.
       what follows the fold, and the stores, of y.acc[0] at i2 + t - 2
 
 Before this loop, in `for t in 0..2`, no row of results is whole and a guard skips those above the first; those under
-the last are skipped in `for t in 28..30`. By steps of two rows a turn reads two rows of the image. The compiler gives a
+the last are skipped in `for t in 28..30`. These turns are written out: the guards are known then, and the compiler has
+the rows of several turns on their way. By steps of two rows a turn reads two rows of the image. The compiler gives a
 sum that moves up the register that it is added to, so that moving costs nothing.
 """
 
@@ -29,7 +30,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...kit.records import dataclass, field
 from ..parts.fold import type_of
 from ..windowed import Fold, Image, Slide
-from .block import beside_of, is_guarded, is_one_access, names_of
+from .block import beside_of, is_guarded, is_one_access, is_written_out, names_of
 from .thread import Tap, Thread, loops, moved
 
 
@@ -72,7 +73,8 @@ class Walking(Thread):
         """Turns of the walk, in which rows of results under a guard take in rows of the image."""
         row = self.of_row(self.fold, name, self.slide.step * self.at + self.behind, self._tap(guard))
         body = [*self._moved_up(name, self.fold.reduce), *loops(((self.behind, self.slide.step),), row), *results]
-        return [nodes.For(str(self.at), Expr.of(low), Expr.of(high), tuple(body))]
+        unroll = 0 if guard and is_written_out(self.kernel, self.block.columns * self.block.wide) else 1
+        return [nodes.For(str(self.at), Expr.of(low), Expr.of(high), tuple(body), unroll=unroll)]
 
     def of_row(self, fold: Fold, name: str, at: Expr, tap: Tap | None = None) -> list[Statement]:
         """What the rows of results fold of the row that has come, while the next one is on its way."""
