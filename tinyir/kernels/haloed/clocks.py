@@ -10,7 +10,7 @@ from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.tile_clocks import roofline, worked_clocks
 from ..resources import threads_of
-from .declare import WARP, deep_of, is_expanded, rows_of, tiles_of
+from .declare import WARP, deep_of, is_whole, piece_of, rows_of, tiles_of
 from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 SHARED_BYTES = 128  # a clock, of an SM
@@ -34,8 +34,11 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     made = plan.tile[1 - halo.side]
     mine = -(-tiles_of(plan, halo, sizes) // device.sms)
     resident = min(max(1, at.occupancy), mine)
-    busy, alone = _expanded(plan, problem, at) if is_expanded(plan) else _ring(plan, problem, at)
-    once = 0.0 if not is_expanded(plan) else made * plan.tile[2] * COPY_ISSUE / WARP / device.arch.schedulers * resident
+    way = _packed if halo.groups else _expanded if is_whole(plan) else _ring
+    busy, alone = way(plan, problem, at)
+    moved = (halo.beside, ASYNC_ISSUE) if halo.groups and halo.beside > 1 else (1, COPY_ISSUE)
+    copied = made * plan.tile[2] / moved[0] * moved[1] / WARP / device.arch.schedulers
+    once = copied * resident if is_whole(plan) else 0.0
     ended = ENDED_CLOCKS + worked_clocks(problem.region, kernel)
     turn = resident * (busy + plan.tile[0] * plan.tile[1] * ended) + alone
     compute = (-(-mine // resident) * turn + once) / device.clock_ghz / 1e3
@@ -63,12 +66,23 @@ def _expanded(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, floa
     return moved + max(_multiplied(plan, problem, at, depth)), 2 * COPY_WAIT + depth / STEP * STEP_CLOCKS / 2
 
 
+def _packed(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]:
+    """The same of groups."""
+    halo, device = halo_of(problem.region, problem.kernel), at.device
+    image = halo.places(rows_of(plan, halo)[0]) * DEPTH
+    each = COPY_ISSUE if halo.width == 1 else ASYNC_ISSUE
+    copied = image / halo.width * each / WARP / device.arch.schedulers
+    return copied + max(_multiplied(plan, problem, at, plan.tile[2])), COPY_WAIT + plan.tile[2] / STEP * STEP_CLOCKS / 2
+
+
 def _multiplied(plan: Plan, problem: Problem, at: Conditions, depth: int) -> tuple[float, float]:
     """Clocks of the products of a tile along this many elements of the sum, and of what they read."""
-    device = at.device
+    halo, device = halo_of(problem.region, problem.kernel), at.device
     peak = device.peak[f"mma_{problem.kernel.lhs.dtype.name}"] * device.reached["mma_sync"] * ISSUE
     products = 2 * plan.tile[0] * plan.tile[1] * depth / (peak / device.sms * 1e3 / device.clock_ghz)
-    return products, threads_of(plan) // WARP * sum(plan.warp_tile) * depth * 2 / SHARED_BYTES
+    part, piece = plan.warp_tile[1 - halo.side], piece_of(plan, halo)
+    fragments = part // piece * (piece + plan.warp_tile[halo.side])
+    return products, threads_of(plan) // WARP * fragments * depth * 2 / SHARED_BYTES
 
 
 __all__ = ["clocks"]

@@ -25,19 +25,31 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
         return Needs()
-    held = plan.warp_tile[0] * plan.warp_tile[1] // WARP
+    sides = plan.warp_tile[halo.side], piece_of(plan, halo)
+    held = sides[0] * sides[1] // WARP
     arrays = arrays_of(plan, problem.kernel, halo)
-    return Needs(arrays, registers=allotted(plan, held + sum(plan.warp_tile) // 2 + ADDRESSING), accumulators=held)
+    return Needs(arrays, registers=allotted(plan, held + sum(sides) // 2 + ADDRESSING), accumulators=held)
 
 
-def is_expanded(plan: Plan) -> bool:
-    """Whether windows are expanded on the chip: without a ring."""
+def is_whole(plan: Plan) -> bool:
+    """Whether the other factor is in shared memory along the whole sum: without a ring."""
     return plan.stages == 1
+
+
+def is_expanded(plan: Plan, halo: Halo) -> bool:
+    """Whether windows are expanded on the chip."""
+    return is_whole(plan) and not halo.groups
 
 
 def deep_of(plan: Plan, halo: Halo) -> int:
     """Channels of a place in shared memory."""
-    return halo.channel.size.constant if is_expanded(plan) else DEPTH
+    return halo.channel.size.constant if is_expanded(plan, halo) else DEPTH
+
+
+def piece_of(plan: Plan, halo: Halo) -> int:
+    """What a warp makes at a time: of groups, of one."""
+    part = plan.warp_tile[1 - halo.side]
+    return min(part, halo.of_group) if halo.groups else part
 
 
 def rows_of(plan: Plan, halo: Halo) -> tuple[int, int]:
@@ -55,16 +67,16 @@ def tiles_of(plan: Plan, halo: Halo, sizes: Mapping[str, int]) -> int:
 
 def arrays_of(plan: Plan, kernel: Contraction, halo: Halo) -> tuple[Array, ...]:
     """The places of the image, of the channels of a block; a ring of the other factor's tiles, a tap's rows along the
-    channels, or all of it and the windows in blocks of 64; what the accumulators leave through."""
+    channels, or all of it in blocks of 64, and such windows; what the accumulators leave through."""
     places, made, dtype = halo.places(rows_of(plan, halo)[0]), plan.tile[1 - halo.side], halo.image.read.dtype
     other = (kernel.lhs, kernel.rhs)[1 - halo.side].dtype
-    if not is_expanded(plan):
-        image = Array("image", dtype, (places, DEPTH), halo.blocks, SWIZZLE_BYTES)
-        return image, Array("taps", other, (made, DEPTH), plan.stages, SWIZZLE_BYTES), staged_array(plan, halo)
-    blocks = -(-plan.tile[2] // DEPTH)
+    blocks = -(-plan.tile[2] // DEPTH) if is_whole(plan) else plan.stages
+    taps = Array("taps", other, (made, DEPTH), blocks, SWIZZLE_BYTES)
+    if not is_expanded(plan, halo):
+        return Array("image", dtype, (places, DEPTH), halo.blocks, SWIZZLE_BYTES), taps, staged_array(plan, halo)
     return (
         Array("image", dtype, (places, deep_of(plan, halo))),
-        Array("taps", other, (made, DEPTH), blocks, SWIZZLE_BYTES),
+        taps,
         Array("windows", dtype, (plan.tile[halo.side], DEPTH), blocks, SWIZZLE_BYTES),
         staged_array(plan, halo),
     )
@@ -73,8 +85,19 @@ def arrays_of(plan: Plan, kernel: Contraction, halo: Halo) -> tuple[Array, ...]:
 def staged_array(plan: Plan, halo: Halo) -> Array:
     """What the accumulators of each warp leave through, 16 rows at once: of the results of a row, or of what is made
     there."""
-    columns = ALONG if halo.side == 1 else plan.warp_tile[1]
+    columns = ALONG if halo.side == 1 else piece_of(plan, halo)
     return Array("staged", DTYPES["fp32"], (FRAGMENT_ROWS, columns + FRAGMENT_PAD), threads_of(plan) // WARP)
 
 
-__all__ = ["FRAGMENT_ROWS", "WARP", "arrays_of", "declare", "deep_of", "is_expanded", "rows_of", "tiles_of"]
+__all__ = [
+    "FRAGMENT_ROWS",
+    "WARP",
+    "arrays_of",
+    "declare",
+    "deep_of",
+    "is_expanded",
+    "is_whole",
+    "piece_of",
+    "rows_of",
+    "tiles_of",
+]

@@ -1,5 +1,5 @@
 """The haloed templates: of the other factor a ring of tiles (`ring`), or of few channels the windows expanded into a
-matrix on the chip (`expanded`)."""
+matrix on the chip (`expanded`), or groups side by side (`packed`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from ...ir.plan import Plan
 from ..family import Problem
 from ..parts.beyond import beyond
 from ..parts.fresh import Fresh
-from .declare import is_expanded
+from .declare import is_whole
 from .expanded import Expanded
 from .halo import Halo, halo_of
+from .packed import Packed
 from .ring import Ring
 
 
@@ -19,7 +20,7 @@ def emit(plan: Plan, problem: Problem) -> Kernel:
     halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
         raise beyond(plan, "algo", halo)
-    template = Expanded if is_expanded(plan) else Ring
+    template = Packed if halo.groups else Expanded if is_whole(plan) else Ring
     return template(plan, problem, halo, Fresh(problem.model, problem.region)).kernel()
 
 

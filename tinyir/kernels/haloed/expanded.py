@@ -54,10 +54,14 @@ class Expanded(Ring):
         cta, tile, outer = Expr.of("cta.x"), self.fresh.expr("tile"), {made.name, self.fresh("m0")}
         yield nodes.Let(made.name, cta - made.size * (cta // made.size))
         yield nodes.Let(self.fresh("m0"), self.made * Expr.of(made.name))
-        yield self._factor()
+        yield from self._factor()
         places = (s for s in self._places(numbers, tile) if s.name not in outer)
-        body = (*places, *self._registers(), *self._begun(), *self._loop(), *self._ended())
+        body = (*places, *self._of_tile())
         yield nodes.For(str(tile), cta, extent_of(numbers), body, Expr.of(self.plan.persistent))
+
+    def _of_tile(self) -> Iterator[Statement]:
+        """What a CTA does for a tile."""
+        yield from (*self._registers(), *self._begun(), *self._loop(), *self._ended())
 
     def _begun(self) -> Iterator[Statement]:
         """The image's tile, then the windows. Others may still multiply the last ones when the image is overwritten,
@@ -67,7 +71,7 @@ class Expanded(Ring):
         yield self._windows()
         yield nodes.Barrier("cta")
 
-    def _factor(self) -> Statement:
+    def _factor(self) -> Iterator[Statement]:
         """The other factor: what is made, along the whole sum."""
         halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
         r, k = fresh.expr("r"), fresh.expr("k")
@@ -78,7 +82,7 @@ class Expanded(Ring):
         point = {a.name: Expr.of(a.name) for a in (*halo.made, *kernel.sum)}
         value = guarded(guard, Values(self.problem.region, point).at(kernel.factors[1 - halo.side]))
         over = ((str(r), Expr.of(self.made)), (str(k), Expr.of(self.depth)))
-        return nodes.Copy(self._blocked("taps", r, k), over, value, 1, (*lets, *more))
+        yield nodes.Copy(self._blocked("taps", r, k), over, value, 1, (*lets, *more))
 
     def _windows(self) -> Statement:
         """The rows of windows: an element of the sum of a line of results after the other."""
@@ -96,15 +100,12 @@ class Expanded(Ring):
 
     def _line_of_windows(self, line: Expr, k: Expr) -> Iterator[Statement]:
         """An element of the windows of a row of results, zero behind the sum."""
-        halo, fresh, kernel, image = self.halo, self.fresh, self.problem.kernel, self.halo.image
-        q, first, step = fresh.expr("q"), fresh.expr("first"), image.columns.step
-        beside = image.columns.spread * Expr.of(image.columns.tap.name)
-        column = beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
-        row = image.rows.step * line + image.rows.spread * Expr.of(image.rows.tap.name)
+        fresh, kernel, image = self.fresh, self.problem.kernel, self.halo.image
+        q, first = fresh.expr("q"), fresh.expr("first")
         lets = [nodes.Let(name, e) for name, e in split(k, kernel.sum).items()]
-        lets.append(nodes.Let(str(first), halo.wide * row + column))
+        lets.append(nodes.Let(str(first), self.place_of(line)))
         dtype, to = image.read.dtype, self._blocked("windows", ALONG * line + q, k)
-        taken = nodes.Store(to, Read(fresh("image"), (first + q, Expr.of(halo.channel.name)), dtype))
+        taken = nodes.Store(to, Read(fresh("image"), (first + q, Expr.of(self.halo.channel.name)), dtype))
         written, zeros = (
             nodes.For(str(q), ZERO, Expr.of(ALONG), (store,), unroll=0)
             for store in (taken, nodes.Store(to, literal(0, dtype)))

@@ -1,5 +1,6 @@
 """The fields of a haloed plan: `tile [left, right, channels]`, of which the image's side is rows of 16 results, and
-`stages` tiles of the other factor. Of expanded windows the tile has the whole sum, and one stage."""
+`stages` tiles of the other factor. Of expanded windows and of groups the tile has the whole sum, and one stage; of
+groups it has what those make whose channels are side by side in a block."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..parts.contraction_fields import cached, tensors_of
 from ..problem import Contraction
-from .declare import is_expanded
+from .declare import is_expanded, is_whole
 from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 MOST_STAGES = 16
@@ -24,29 +25,42 @@ def fields(case: Case) -> Fields:
     names = {r.tensor: r for r in (kernel.lhs, kernel.rhs)}
     image = halo.image.read.tensor if isinstance(halo, Halo) else ""
     depths, stages = depths_of(halo), stages_of(halo)
-    is_whole = is_expanded(plan)
-    is_async = not is_whole and (not isinstance(halo, Halo) or halo.beside > 1)
+    is_alone = is_whole(plan)
+    is_moved = not isinstance(halo, Halo) or not is_expanded(plan, halo)
+    is_async = is_moved and (not isinstance(halo, Halo) or halo.beside > 1)
     loads = tuple(load_of(tensor, tensor == image, is_async) for tensor in names)
 
+    groups = halo if isinstance(halo, Halo) and halo.groups else None
+    sides = [f"{ALONG}*n"] * 2
+    if groups:
+        sides[1 - groups.side] = str(groups.packed * groups.of_group)
+
     def is_tile(tile: tuple[int, ...]) -> bool:
-        return tile[2] == depths[is_whole] and all(n % STEP == 0 for n in tile[:2])
+        is_made = not groups or tile[1 - groups.side] == groups.packed * groups.of_group
+        return tile[2] == depths[is_alone] and all(n % STEP == 0 for n in tile[:2]) and is_made
 
     def is_part(part: tuple[int, ...]) -> bool:
-        return len(part) == 2 and all(n & (n - 1) == 0 and n >= STEP for n in part)
+        is_cut = not groups or len(part) == 2 and is_of_groups(part[1 - groups.side], groups)
+        return len(part) == 2 and all(n & (n - 1) == 0 and n >= STEP for n in part) and is_cut
 
     return {
-        "tile": where(f"[{ALONG}*n, {ALONG}*n, {depths[is_whole]}]", is_tile),
+        "tile": where(f"[{', '.join(sides)}, {depths[is_alone]}]", is_tile),
         "warp_tile": where(f"[2^n, 2^n], {STEP} <= 2^n", is_part),
         "threads": where("[x]", lambda threads: len(threads) == 1),
         "stages": only(*stages),
         "bind": bound(*binds(kernel)),
-        "persistent": _persistent(plan, halo) if is_whole and isinstance(halo, Halo) else only(0),
+        "persistent": _persistent(plan, halo) if is_alone and isinstance(halo, Halo) else only(0),
         "cache": only(cached(kernel)),
         "load": only(loads) if isinstance(halo, Halo) else where(", ".join(tensors_of(kernel)), lambda _: False),
-        "vectorize": only(along(halo)) if isinstance(halo, Halo) and not is_whole else only(()),
+        "vectorize": only(along(halo)) if isinstance(halo, Halo) and is_moved else only(()),
         "async": only(*(Async(ahead) for ahead in range(1, plan.stages))) if plan.stages > 1 else only(None),
-        "barrier": only(barrier_of(halo) if isinstance(halo, Halo) and not is_whole else "cta"),
+        "barrier": only(barrier_of(halo) if isinstance(halo, Halo) and is_moved else "cta"),
     }
+
+
+def is_of_groups(part: int, halo: Halo) -> bool:
+    """Whether a warp's part of what is made is whole groups, or a part of one."""
+    return part % halo.of_group == 0 or halo.of_group % part == 0
 
 
 def parts_of(plan: Plan, halo: Halo) -> int:
@@ -60,12 +74,12 @@ def _persistent(plan: Plan, halo: Halo) -> Accepts:
 
 
 def depths_of(halo: Halo | str) -> tuple[int, int]:
-    """Elements of the sum that a tile has: of a ring, of expanded windows."""
+    """Elements of the sum that a tile has: of a ring, of expanded windows or groups."""
     return DEPTH, halo.depth if isinstance(halo, Halo) else 0
 
 
 def stages_of(halo: Halo | str) -> tuple[int, ...]:
-    """How many tiles of the other factor there may be: one of expanded windows, several of a ring."""
+    """How many tiles of the other factor there may be: one of the whole sum, several of a ring."""
     ring = tuple(range(2, MOST_STAGES + 1))
     if not isinstance(halo, Halo):
         return ring
@@ -91,6 +105,7 @@ def barrier_of(halo: Halo) -> str:
 def binds(kernel: Contraction) -> tuple[tuple[tuple[str, ...], str], ...]:
     """The tiles, and a warp's part of one."""
     return (
+        *(((f"{a.name}.o",), "cta.z") for a in kernel.batch),
         (parts_of_axes(kernel.left, "o"), "cta.y"),
         (parts_of_axes(kernel.right, "o"), "cta.x"),
         (parts_of_axes(kernel.left, "i"), "warp.y"),
@@ -98,4 +113,4 @@ def binds(kernel: Contraction) -> tuple[tuple[tuple[str, ...], str], ...]:
     )
 
 
-__all__ = ["along", "barrier_of", "binds", "fields", "load_of", "parts_of", "stages_of"]
+__all__ = ["along", "barrier_of", "binds", "fields", "is_of_groups", "load_of", "parts_of", "stages_of"]

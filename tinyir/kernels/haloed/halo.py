@@ -4,6 +4,7 @@ the windows reach beyond them.
     tile of 8 rows of 16 results, 3x3 windows           180 places of the image, 10 rows of 18
     by steps of 2                                       17 rows of 33; columns of one remainder are contiguous, so
                                                         that those of one tap are
+    groups of 16 channels                               four groups side by side are the channels of a place
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import functools
 
 from ...ir.body import Axis, Read
+from ...ir.expr import Expr
 from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.runs import offset_of
@@ -34,14 +36,15 @@ class Halo:
     """The image of a contraction: on which `side` of the product it is, and its channels; `taps` are the sum's other
     axes, in its order. `width` channels are what one copy of the image moves, `beside` what one of the other factor
     does; 1 where no 4 bytes of them are contiguous. `no_ring` says in words why the other factor has no ring of tiles,
-    and is empty where it has; `depth` is the length of a row of expanded windows with zeros at its end, 0 where there
-    are too many channels."""
+    and is empty where it has; `depth` is what a tile has of the sum without one: a row of expanded windows with zeros
+    at its end, the whole sum of `groups`; 0 where there are too many channels. `made` begins with the groups."""
 
     image: Image
     side: int
     channel: Axis
     taps: tuple[Axis, ...]
     images: tuple[Axis, ...]
+    groups: tuple[Axis, ...]
     made: tuple[Axis, ...]
     width: int
     beside: int
@@ -62,6 +65,21 @@ class Halo:
     def blocks(self) -> int:
         """Blocks of channels."""
         return -(-(self.channel.size.constant or 1) // DEPTH)
+
+    @property
+    def channels(self) -> Expr:
+        """Channels of the image, of all groups."""
+        return self.channel.size * extent_of(self.groups)
+
+    @property
+    def packed(self) -> int:
+        """Groups whose channels a place of the image has in shared memory."""
+        return DEPTH // (self.channel.size.constant or DEPTH)
+
+    @property
+    def of_group(self) -> int:
+        """What a group makes."""
+        return extent_of(self.made[len(self.groups) :]).constant or 0
 
     def high(self, rows: int) -> int:
         """Rows of the image that this number of rows of results covers."""
@@ -88,7 +106,7 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     windows = windowed_of(region)
     if fault := misfit(region, kernel, MMA_FACTORS[""], is_gathered=True):
         return fault
-    if windows is None or kernel.batch or len(windows.folds) != 1 or len(windows.folds[0].images) != 1:
+    if windows is None or len(kernel.batch) > 1 or len(windows.folds) != 1 or len(windows.folds[0].images) != 1:
         return Phrase("a product that is not of one image's windows")
     image, beside = windows.folds[0].images[0], windows.folds[0].beside
     side = next((s for s, read in enumerate((kernel.lhs, kernel.rhs)) if read == image.read), None)
@@ -99,23 +117,57 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     shape = next(t.type.shape for t in region.inputs if t.name == image.read.tensor)
     plain = {e.name: size for e, size in zip(image.read.index, shape) if e.name}
     (channel, *more) = beside or (None,)
-    if more or channel is None or plain.get(channel.name) != channel.size:
+    if more or channel is None:
         return Phrase("channels that are not a dim of the image, the last of the sum")
     if channel.size.constant is None:
         return Phrase("any number of channels")
+    place = sum((channel.size.constant * Expr.of(a.name) for a in kernel.batch), Expr.of(channel.name))
+    if (place, channel.size * extent_of(kernel.batch)) not in zip(image.read.index, shape):
+        return Phrase("channels that are not a dim of the image, the last of the sum")
     own = kernel.groups[side]
     images = tuple(a for a in own if a not in (image.rows.axis, image.columns.axis))
     if any(a.name not in plain for a in images) or len(images) + 2 != len(own):
         return Phrase("an image whose results are not images, rows and columns")
     taps, other = tuple(a for a in kernel.sum if a != channel), (kernel.lhs, kernel.rhs)[1 - side]
     no_ring, count = _no_ring(region, kernel, other, channel, taps), extent_of(kernel.sum).constant or MOST_SUM
-    made = kernel.groups[1 - side]
+    made, widths = kernel.groups[1 - side], tuple(_width(region, read, channel) for read in (image.read, other))
+    if kernel.batch:
+        if not _is_packed(kernel, image, channel, made) or kernel.factors[1 - side] is not other:
+            return Phrase("groups whose channels do not fill sets of 16")
+        return Halo(
+            image,
+            side,
+            channel,
+            taps,
+            images,
+            kernel.batch,
+            (*kernel.batch, *made),
+            *widths,
+            Phrase("groups, of which a tile has several"),
+            count,
+        )
     is_few = channel.size.constant <= FEW and count < MOST_SUM and extent_of(made).constant is not None
     if kernel.factors[1 - side] is not other or no_ring and not is_few:
         return no_ring or Phrase("a factor beside the image that is not a matrix of taps and channels")
-    widths = (_width(region, read, channel) for read in (image.read, other))
     depth = -(-count // STEP) * STEP if is_few else 0
-    return Halo(image, side, channel, taps, images, made, *widths, no_ring, depth)
+    return Halo(image, side, channel, taps, images, (), made, *widths, no_ring, depth)
+
+
+def _is_packed(kernel: Contraction, image: Image, channel: Axis, made: tuple[Axis, ...]) -> bool:
+    """Whether the channels of groups, and what these make, are whole fragments, and those of several a block."""
+    groups = {a.name for a in kernel.batch}
+    asked = (e for b in (*image.others, *(b for _, b in image.inside)) for e in (b.expr, b.lower, b.upper, b.equals))
+    if any(e is not None and groups & set(e.names()) for e in asked):
+        return False
+    count, of_group = channel.size.constant, extent_of(made).constant
+    return (
+        count % STEP == 0
+        and DEPTH % count == 0
+        and bool(of_group)
+        and of_group % STEP == 0
+        and extent_of(kernel.sum).constant is not None
+        and kernel.siblings == 1
+    )
 
 
 def _no_ring(region: Region, kernel: Contraction, other: Read, channel: Axis, taps: tuple[Axis, ...]) -> str:

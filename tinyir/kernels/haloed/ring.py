@@ -35,7 +35,7 @@ from ..parts.leaving import columns_beside
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable
 from ..resources import register_limit
-from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, rows_of
+from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, piece_of, rows_of
 from .halo import ALONG, DEPTH, Halo
 
 STEP = 16  # channels of one set of fragments
@@ -59,8 +59,8 @@ class Ring:
 
     @property
     def part(self) -> int:
-        """And in a warp's part of it."""
-        return self.plan.warp_tile[1 - self.halo.side]
+        """And in a warp's part of it, at a time."""
+        return piece_of(self.plan, self.halo)
 
     @property
     def steps(self) -> Expr:
@@ -119,7 +119,7 @@ class Ring:
         across, warp = plan.tile[1] // plan.warp_tile[1], Expr.of("warp.index")
         parts = warp // across, warp - across * (warp // across)
         yield nodes.Let(fresh("wq"), own * parts[halo.side])
-        yield nodes.Let(fresh("wm"), self.part * parts[1 - halo.side])
+        yield nodes.Let(fresh("wm"), plan.warp_tile[1 - halo.side] * parts[1 - halo.side])
 
     def _registers(self) -> Iterator[Statement]:
         halo, kernel, dtype = self.halo, self.problem.kernel, self.halo.image.read.dtype
@@ -168,13 +168,12 @@ class Ring:
         at = {image.rows.dim: (fresh.expr("row0"), high), image.columns.dim: (fresh.expr("col0"), wide)}
         places = {dim: s.step * at[dim][0] + at[dim][1] + s.low for dim, s in slides.items()}
         shape = self.problem.region.tensor(image.read.tensor).type.shape
-        index = tuple(
-            places[n] if n in places else e.substitute({halo.channel.name: w}) for n, e in enumerate(image.read.index)
-        )
+        channels = {halo.channel.name: w, **{a.name: ZERO for a in halo.groups}}
+        index = tuple(places[n] if n in places else e.substitute(channels) for n, e in enumerate(image.read.index))
         bounds = [Bound(places[dim], ZERO, shape[dim]) for dim in sorted(places)]
         bounds += [Bound(places[dim], b.lower, b.upper) for dim, b in image.inside]
-        bounds += [b.substitute({halo.channel.name: w}) for b in image.others]
-        bounds += below(w, halo.channel.size) if (halo.channel.size.constant or 1) % deep else ()
+        bounds += [b.substitute(channels) for b in image.others]
+        bounds += () if divides(deep, halo.channels) else below(w, halo.channels)
         value = guarded(tuple(dict.fromkeys(bounds)), Read(image.read.tensor, index, image.read.dtype))
         to = Place(fresh("image"), (p, ch), block if halo.blocks > 1 else None)
         over = ((str(p), Expr.of(halo.places(rows))), (str(ch), Expr.of(deep)))
@@ -224,22 +223,26 @@ class Ring:
 
     def _products(self, block: Expr, channel: int) -> Iterator[Statement]:
         """Those of 16 channels."""
-        halo, fresh, image = self.halo, self.fresh, self.halo.image
+        halo, fresh = self.halo, self.fresh
         x, w = Place(fresh("xf")), Place(fresh("wf"))
         yield nodes.Ldmatrix(
             w, Place(fresh("taps"), (fresh.expr("wm"), Expr.of(channel)), fresh.expr("s", "slot")), halo.side == 0
         )
         slot = block if halo.blocks > 1 else None
+        for q in range(rows_of(self.plan, halo)[1]):
+            place = Place(fresh("image"), (self.place_of(fresh.expr("wq") + q), Expr.of(channel)), slot)
+            yield nodes.Ldmatrix(x, place, halo.side == 1)
+            left, right = (w, x) if halo.side == 1 else (x, w)
+            yield nodes.Mma(self._sum(q), left, right, "m16n8k16")
+
+    def place_of(self, row: Expr) -> Expr:
+        """The place of the image that the first result of a row takes for a tap."""
+        halo, image = self.halo, self.halo.image
         beside = image.columns.spread * Expr.of(image.columns.tap.name)
         step = image.columns.step
         column = beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
         down = image.rows.spread * Expr.of(image.rows.tap.name)
-        for q in range(rows_of(self.plan, halo)[1]):
-            row = image.rows.step * (fresh.expr("wq") + q) + down
-            place = Place(fresh("image"), (halo.wide * row + column, Expr.of(channel)), slot)
-            yield nodes.Ldmatrix(x, place, halo.side == 1)
-            left, right = (w, x) if halo.side == 1 else (x, w)
-            yield nodes.Mma(self._sum(q), left, right, "m16n8k16")
+        return halo.wide * (image.rows.step * row + down) + column
 
     # --- what follows the sum
 
@@ -266,48 +269,63 @@ class Ring:
         yield nodes.Barrier("warp")
         yield nodes.Each((str(r), str(n)), self._sum(q), (copy,), corner, (FRAGMENT_ROWS, columns))
         yield nodes.Barrier("warp")
-        axis = halo.columns if halo.side == 1 else halo.made[-1]
-        beside = columns_beside(self.problem.region, (axis,))
-        width = beside.width if beside is not None else 1
-        in_row = columns // width
-        turns = FRAGMENT_ROWS * in_row // WARP
+        width = self._width(self.is_along_made)
+        in_row = (FRAGMENT_ROWS if self.is_turned else columns) // width
+        turns = FRAGMENT_ROWS * columns // width // WARP
         number = WARP * v + Expr.of("lane") if turns > 1 else Expr.of("lane")
         body = (*self._lets(number, in_row, width, q, i), *self._values(width, slot))
         yield from (nodes.For(str(v), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
 
+    @property
+    def is_turned(self) -> bool:
+        """Whether neighbours in the outputs are one below the other in an accumulator, so that lanes end these."""
+        ours = self.halo.side == 0
+        return self._width(not ours) > self._width(ours)
+
+    @property
+    def is_along_made(self) -> bool:
+        """Whether a lane ends neighbours of what is made, or those of the results of a row."""
+        return (self.halo.side == 0) != self.is_turned
+
+    def _width(self, is_made: bool) -> int:
+        """How many neighbours along what is made, or along a row of results, leave at once."""
+        beside = columns_beside(self.problem.region, (self.halo.made[-1] if is_made else self.halo.columns,))
+        return beside.width if beside is not None else 1
+
     def _lets(self, number: Expr, in_row: int, width: int, q: int, i: Expr) -> Iterator[Statement]:
         """Which results a lane ends."""
-        halo, fresh = self.halo, self.fresh
+        fresh = self.fresh
         down, across = fresh.expr("down"), fresh.expr("across")
         yield nodes.Let(str(down), number // in_row)
         yield nodes.Let(str(across), width * (number - in_row * down))
-        made, result = (down, across) if halo.side == 1 else (across, down)
+        made, result = (across, down) if self.is_along_made else (down, across)
         yield nodes.Let(fresh("row"), fresh.expr("row0") + fresh.expr("wq") + q)
         yield nodes.Let(fresh("col"), fresh.expr("col0") + result)
-        yield nodes.Let(
-            fresh("of"), fresh.expr("m0") + fresh.expr("wm") + (FRAGMENT_ROWS * i if halo.side == 1 else 0) + made
-        )
+        at = FRAGMENT_ROWS * i if self.halo.side == 1 else 0
+        yield nodes.Let(fresh("of"), fresh.expr("m0") + fresh.expr("wm") + at + made)
 
     def _values(self, width: int, slot: Expr | None) -> tuple[Statement, ...]:
         """The values and stores of neighbours."""
         halo, fresh, kernel, plan = self.halo, self.fresh, self.problem.kernel, self.plan
         e = fresh.expr("e") if width > 1 else ZERO
         row, col, of = fresh.expr("row"), fresh.expr("col"), fresh.expr("of")
-        result, made = (col + e, of) if halo.side == 1 else (col, of + e)
+        is_made = self.is_along_made
+        result, made = (col, of + e) if is_made else (col + e, of)
         point = {a.name: Expr.of(a.name) for a in halo.images}
         point |= {halo.rows.name: row, halo.columns.name: result, **split(made, halo.made)}
-        acc = Read(fresh("staged"), (fresh.expr("down"), fresh.expr("across") + e), kernel.dtype, slot)
-        beside = {acc} if width > 1 else set()
-        lined = fresh("col") if halo.side == 1 else fresh("of")
-        along = (halo.columns,) if halo.side == 1 else halo.made
-        place = result if halo.side == 1 else made
+        down, across = fresh.expr("down"), fresh.expr("across") + e
+        acc = Read(fresh("staged"), (across, down) if self.is_turned else (down, across), kernel.dtype, slot)
+        beside = {acc} if width > 1 and not self.is_turned else set()
+        lined = fresh("of") if is_made else fresh("col")
+        along = halo.made if is_made else (halo.columns,)
+        place = made if is_made else result
         values = {kernel.value: acc}
         columns = Columns(
             self.problem.region, fresh, width, along, place, point, values, {}, beside, frozenset({lined})
         )
         statements = tuple(columns.statements())
         rows, _ = rows_of(plan, halo)
-        ends = (col, of + (width - 1)) if halo.side == 0 else (col + (width - 1), of)
+        ends = (col, of + (width - 1)) if is_made else (col + (width - 1), of)
         extent = extent_of(halo.made)
         bounds = () if divides(rows, halo.rows.size) else below(row, halo.rows.size)
         bounds += () if divides(ALONG, halo.columns.size) else below(ends[0], halo.columns.size)
