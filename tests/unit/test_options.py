@@ -59,6 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 3, 224, 224]) for n in ("x", "y")]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", value[:1], value[1:])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), made / "model.onnx")
+    assert run_in_shell(f"cd {made} && tiny-check --certify k.cu > k.cert").code == 0
     return made
 
 

@@ -36,6 +36,7 @@ from ..parts.beyond import beyond
 from ..parts.boxes import View, unread, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
+from ..parts.sum_arrays import can_end_in_parts
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
 from .declare import declare, part_of, stands_along_sum
@@ -225,7 +226,11 @@ def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
         fault = Phrase(
             "{threads} threads along the sum, of which a warp has {warp}", threads=plan.threads[0], warp=WARP
         )
-    if not fault and plan.parts > 1 and (plan.split_k.by != "cluster" or plan.tile[1] % plan.parts):
+    if (
+        not fault
+        and plan.parts > 1
+        and (plan.split_k.by != "cluster" or not can_end_in_parts(*plan.tile[:2], plan.parts))
+    ):
         fault = Phrase(
             "a sum in {parts} parts by {by} of {tile} columns", parts=plan.parts, by=plan.split_k.by, tile=plan.tile[1]
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ...ir.plan import Vectorize
+from ...ir.plan import SplitK, Vectorize
 from ...target.arch import ARCHS
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..parts.boxes import View, view_of
 from ..parts.contraction_fields import grouped
+from ..parts.sum_arrays import can_end_in_parts
 from .declare import stands_along_sum
 
 WARP = 32
@@ -24,14 +25,12 @@ def fields(case: Case) -> Fields:
     along, other = (kernel.sum, kernel.right) if inner == "sum" else (kernel.right, kernel.sum)
     number = 2 if is_along_sum else 1
     each = plan.micro[number] if len(plan.micro) == 3 else 1
-    most = ARCHS[plan.arch].ctas_per_cluster
+    rows, columns = plan.tile[:2]
+    cuts = [n for n in range(2, ARCHS[plan.arch].ctas_per_cluster + 1) if can_end_in_parts(rows, columns, n)]
     widths = [(Vectorize(along[-1].name, width),) for width in WIDTHS if each % width == 0]
 
     def threads(given: tuple[int, ...]) -> bool:
         return len(given) == 2 and (not is_along_sum or given[0] <= WARP and WARP % given[0] == 0)
-
-    def parts(given) -> bool:
-        return given is None or given.by == "cluster" and 1 < given.parts <= most and plan.tile[1] % given.parts == 0
 
     return {
         "micro": where("[rows, columns, sum]", lambda micro: len(micro) == 3),
@@ -44,7 +43,7 @@ def fields(case: Case) -> Fields:
             (parts_of_axes(other, "i"), "thread.y"),
         ),
         "order": grouped(),
-        "split_k": where(f"n cluster, 2 <= n <= {most}, {plan.tile[1]} = n * m", parts),
+        "split_k": only(None, *(SplitK(n, "cluster") for n in cuts)),
         "vectorize": only((), *widths),
     }
 

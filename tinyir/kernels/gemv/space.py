@@ -18,7 +18,7 @@ from ..candidate import batch_bind, holds_everywhere, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.boxes import View, multiple_of, unread, view_of
 from ..parts.guards import guarded_axes
-from ..parts.sum_arrays import share_of
+from ..parts.sum_arrays import can_end_in_parts
 from ..problem import Contraction
 
 MOST_ROWS = 4  # with more, the tensor cores are idle for nothing
@@ -72,10 +72,8 @@ def _proposals(
             tile = rows, columns * spans[0], depth * spans[1]
             guarded = {name for group, size in zip(kernel.groups, tile) for name in guarded_axes(group, size)}
             for parts in PARTS:
-                if parts > 1 and (
-                    not card.arch.has_tma or tile[1] % parts or 4 * share_of(*tile[:2], parts)[1] % ACCESS_BYTES
-                ):
-                    continue  # a share of the sums is sent in whole accesses
+                if parts > 1 and not (card.arch.has_tma and can_end_in_parts(*tile[:2], parts)):
+                    continue
                 yield Proposal(
                     Plan(
                         regions=(region.name,),

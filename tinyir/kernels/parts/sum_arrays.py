@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.types import DType
 from ...kit.numbers import Number, pick, uniform
 from ..family import Array
@@ -15,6 +16,12 @@ def share_of(rows: Number, columns: Number, parts: Number) -> tuple[Number, Numb
     fewer of them some of the columns."""
     is_whole = rows % parts == 0
     return pick(is_whole, rows // parts, rows), pick(is_whole, columns, columns // parts)
+
+
+def can_end_in_parts(rows: int, columns: int, parts: int, bytes_each: int = 4) -> bool:
+    """Whether the CTAs of a cluster can end a tile of sums together: its columns are dealt out evenly, and each sends
+    rows of whole accesses."""
+    return columns % parts == 0 and share_of(rows, columns, parts)[1] * bytes_each % ACCESS_BYTES == 0
 
 
 def sum_arrays(dtype: DType, rows: Number, columns: Number, parts: Number) -> tuple[Array, ...]:

@@ -187,7 +187,9 @@ def assembled(
             continue
         escaping = cluster.escaping(graph)
         reader = streams.get(cluster.number)  # numbers of a row may have others
-        deferred = {n for n in escaping if reader is not None and {c.number for c in found.readers_of((n,))} == {reader}}
+        deferred = {
+            n for n in escaping if reader is not None and {c.number for c in found.readers_of((n,))} == {reader}
+        }
         outputs = memory.outputs_of(escaping, deferred)
         places = {name: place for name, (_, place) in graph.parts.items()}
         writer = Writer(graph, cluster, outputs, memory.tensor_of, memory.known, memory.in_order, places)
