@@ -165,6 +165,8 @@ def _ways(module: Module, one: Region, made: dict[Region, Tensor], has_engine: b
         if windows.matrix and (windows.matrix != windows.sides or not fetched):  # the image as it is
             matrix = tuple(s for s in sides_ if s.read in {one.read for one in windows.matrix})
             ways.append(windows.ordered(_apart(one, matrix, made), is_image_copied=False))
+        if windows.matrix != windows.sides and not fetched:  # other copies take whole vectors then
+            ways.append(windows.ordered(_apart(one, sides_, made), is_image_copied=False))
     fetched += () if fetched else _slid(module, one, kernel, free, made)
     fetched += () if fetched else _packed(module, one, kernel, free, made)
     if has_engine and any(_is_fetched(module, parts) for parts in fetched):  # no matrix is worth its bytes beside it

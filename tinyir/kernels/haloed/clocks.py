@@ -1,6 +1,7 @@
 """The cost of a haloed contraction: the image's tiles are brought in, then a step for each tap and block of channels.
 Worked out from what the multistage template takes, and held to 20 timings on an H200 of two layers: 0.65 to 1.0 of what
-was measured. Expanded windows were held to 12 of two first layers: of the plans chosen 0.8 to 1.0 of what was measured.
+was measured. Expanded windows were held to 12 of two first layers: of the plans chosen 0.8 to 1.0 of what was measured,
+groups to 52 of two layers: 0.8 to 1.05 of it where channels are innermost.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 SHARED_BYTES = 128  # a clock, of an SM
 COPY_ISSUE = 24  # clocks of a scheduler for 32 elements of the image that are copied one by one
 ASYNC_ISSUE = 16  # and for 32 copies of several
+APART_WAIT = 210  # of a thread for an element that it copies by itself
 COPY_WAIT = 900  # clocks until the image's tile is there
 STEP_CLOCKS = 160  # a step's barrier, and the latency of its first fragments
 PLACED = 11.5  # clocks for 32 elements of an image whose windows are expanded: place, guards, fill,
@@ -72,7 +74,8 @@ def _packed(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]
     image = halo.places(rows_of(plan, halo)[0]) * DEPTH
     each = COPY_ISSUE if halo.width == 1 else ASYNC_ISSUE
     copied = image / halo.width * each / WARP / device.arch.schedulers
-    return copied + max(_multiplied(plan, problem, at, plan.tile[2])), COPY_WAIT + plan.tile[2] / STEP * STEP_CLOCKS / 2
+    waiting = COPY_WAIT if halo.width > 1 else image / threads_of(plan) * APART_WAIT
+    return copied + max(_multiplied(plan, problem, at, plan.tile[2])), waiting + plan.tile[2] / STEP * STEP_CLOCKS / 2
 
 
 def _multiplied(plan: Plan, problem: Problem, at: Conditions, depth: int) -> tuple[float, float]:
