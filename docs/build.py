@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 GUIDES = (
     "tutorial",
+    "python",
     "messages",
     "languages",
     "extending",
