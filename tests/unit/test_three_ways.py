@@ -16,9 +16,9 @@ from tinyir.front import coreform, coreir
 from tinyir.front.to_coreir import coreir_of
 from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import tiny
+from tinyir.ir.tiny import likeness
 from tinyir.lower.tiny import canonical
 from tinyir.lower.tiny.forget_origins import forget_origins
-from tinyir.lower.tiny.graph import likeness
 from tinyir.play.tiny import play
 
 from .threeways import random_graph

@@ -36,6 +36,7 @@ from ..ir.in_place import owner_of
 from ..ir.model import show_name
 from ..ir.region import Analysis, Module, Region
 from ..kit.records import dataclass
+from ..kit.text import show_list
 from .banks import Conflicts, Remedy, conflicts_of, remedy_of
 from .compute_at import Witness
 from .region_edges import Verdict, edges_of, verdict_of
@@ -192,12 +193,12 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     if at is None or halo is None:
         yield head + "not affine"
         return
-    parts = [f"at {_list(at.axes)}" + ("" if at.is_legal else f" of {_list(n for n, _ in edge.axes)}")]
+    parts = [f"at {show_list(at.axes)}" + ("" if at.is_legal else f" of {show_list(n for n, _ in edge.axes)}")]
     if at.witness is not None:
         parts.append(_witness_words(edge.source, at.witness))
     if halo.tile:
-        shared = _list(f"{n}: {shared}" for n, shared in halo.per_axis if shared)
-        parts.append(f"halo {shared}, {halo.bytes} B of a tile {_list(f'{n}: {size}' for n, size in halo.tile)}")
+        shared = show_list(f"{n}: {shared}" for n, shared in halo.per_axis if shared)
+        parts.append(f"halo {shared}, {halo.bytes} B of a tile {show_list(f'{n}: {size}' for n, size in halo.tile)}")
     yield head + "; ".join([*parts, f"buffer {at.buffer} depth {at.depth}"])
 
 
@@ -205,7 +206,7 @@ def _witness_words(source: str, w: Witness) -> str:
     """Two points that need an element, by the axes in which they differ."""
     apart = [n for n, (a, b) in enumerate(zip(w.first, w.second)) if a != b]
     points = (", ".join(f"{w.axes[n]} = {point[n]}" for n in apart) for point in (w.first, w.second))
-    return f"{' and '.join(points)} need {_source(source)}{_list(w.element)}"
+    return f"{' and '.join(points)} need {_source(source)}{show_list(w.element)}"
 
 
 def _kernel_lines(one: KernelReport) -> Iterator[str]:
@@ -244,10 +245,6 @@ def _conflict_words(access: Access, found: ArrayReport, number: int) -> str:
 
 def _source(name: str) -> str:
     return f"%{show_name(name[1:])}" if name.startswith("%") else show_name(name)
-
-
-def _list(items: Any) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
 
 
 # --- JSON

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..ir.attrs import flat
 from ..ir.expr import ONE, Expr
 from ..ir.rules import fills, literal_shape, product
 from ..ir.types import DTYPES, TensorType
@@ -109,15 +110,11 @@ def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: Ten
     wanted = TensorType(attrs.dtype, attrs.shape)
     if not fills(attrs.data, wanted.shape):
         raise refuse("E1009", given=list(literal_shape(attrs.data)), result=wanted)
-    for size in (n for n in _flat(attrs.data) if isinstance(n, Expr)):
+    for size in (n for n in flat(attrs.data) if isinstance(n, Expr)):
         raise refuse(
             "E0103", key="data", expected=Phrase("a number or nested lists of numbers, and {size} is a size", size=size)
         )
     return b.const(attrs.data, attrs.dtype, attrs.shape)
-
-
-def _flat(literal: Any) -> list[Any]:
-    return [n for inner in literal for n in _flat(inner)] if isinstance(literal, tuple) else [literal]
 
 
 # --- arithmetic and reductions

@@ -31,7 +31,7 @@ from ..kit.records import replace
 from ..kit.span import Span
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import SignatureReader, near
-from .jsontext import Node, parse_json
+from .jsontext import Node, items_of, parse_json
 from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 from .order import in_order
 
@@ -126,7 +126,7 @@ class _Reader(SignatureReader):
         for index in ordered:
             self.op(ops[index])
         for index in set(range(len(ops))).difference(ordered):
-            self.refs.update((n.value, None) for n in _list(ops[index].get("outputs")) if isinstance(n.value, str))
+            self.refs.update((n.value, None) for n in items_of(ops[index].get("outputs")) if isinstance(n.value, str))
         if circle:
             first, *others = (ops[i] for i in circle)
             labels = tuple(Label(self.places.of(o), Phrase("and this one")) for o in others[:3])
@@ -136,7 +136,7 @@ class _Reader(SignatureReader):
         """One op: find its row, its operands and its attributes, and lower it."""
         name = _name_of(node)
         count = len(self.faults)
-        outputs = [n.value for n in _list(node.get("outputs")) if isinstance(n.value, str)]
+        outputs = [n.value for n in items_of(node.get("outputs")) if isinstance(n.value, str)]
         self.given_by.setdefault(name, []).extend(outputs)
         row = self.row(node, name)
         operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
@@ -225,7 +225,7 @@ class _Reader(SignatureReader):
             given = given if isinstance(given, tuple) else (given,)
             types = [ref.type for ref in given]
             wanted = [self.declared[o].dtype if o in self.declared else None for o in outputs]
-            places = [Place(self.places.of(n)) for n in _list(node.get("outputs")) if isinstance(n.value, str)]
+            places = [Place(self.places.of(n)) for n in items_of(node.get("outputs")) if isinstance(n.value, str)]
             refs = self.builder.close(given[: len(outputs)], outputs, wanted, places)
         except Refused as fault:
             self.builder.drop()
@@ -308,18 +308,14 @@ class _Reader(SignatureReader):
         return found
 
 
-def _list(node: Node | None) -> list[Node]:
-    return node.value if node is not None and isinstance(node.value, list) else []
-
-
 def _operands(op: Node) -> list[Node]:
-    return _list(op.get("inputs"))
+    return items_of(op.get("inputs"))
 
 
 def _name_of(op: Node) -> str:
     """The op's name, else that of the tensor that it gives, else its kind."""
-    outputs = [n.value for n in _list(op.get("outputs"))]
-    for node in (op.get("name"), *_list(op.get("outputs"))[:1], op.get("op")):
+    outputs = [n.value for n in items_of(op.get("outputs"))]
+    for node in (op.get("name"), *items_of(op.get("outputs"))[:1], op.get("op")):
         if node is not None and isinstance(node.value, str) and node.value:
             return node.value
     return outputs[0] if outputs and isinstance(outputs[0], str) else "op"

@@ -232,3 +232,8 @@ def _bad_token(text: str, position: int, wanted: str) -> Refused:
 
 def _fault(code: str, text: str, start: int, end: int, **facts: Any) -> Refused:
     return Refused([Diag(code, "", facts, Places(text).span(start, end))])
+
+
+def items_of(node: Node | None) -> list[Node]:
+    """The elements of a list; nothing of anything else."""
+    return node.value if node is not None and isinstance(node.value, list) else []

@@ -51,15 +51,11 @@ def missing_reshape(
     line = text.rfind("\n", 0, node.start) + 1
     indent = text[line : node.start] if not text[line : node.start].strip() else " "
     new = json_line(
-        {key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [_size(d) for d in shape]}},
+        {key: name, "uop": "RESHAPE", "src": [source.value], "arg": {"result_shape": [d.plain for d in shape]}},
         is_compact=True,
     )
     rest = text[node.start : source.start] + quoted(name)
     return MissingReshape(position, shape, Edit(places.span(node.start, source.end), f"{new},\n{indent}{rest}"))
-
-
-def _size(dim: Expr) -> int | str:
-    return dim.constant if dim.constant is not None else str(dim)
 
 
 def missing_dtype(places: Places, arg: Node | None, x: Ref | None, op: str) -> Edit | None:

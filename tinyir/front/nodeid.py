@@ -33,10 +33,10 @@ from ..kit.phrase import Phrase
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsonsignature import near
-from .jsontext import Member, Node, parse_json, without_comments
+from .jsontext import Member, Node, items_of, parse_json, without_comments
 from .nodecorrections import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodemaps import read_map
-from .nodesignature import NodeSignature, items_of, words_of
+from .nodesignature import NodeSignature, words_of
 from .ops import ELEMENTWISE, Attrs, check_attrs
 from .order import in_order
 

@@ -10,7 +10,7 @@ from ..ir.types import TensorType
 from ..kit.phrase import Phrase
 from .builder import Place, Ref
 from .jsonsignature import SignatureReader, near
-from .jsontext import Member, Node
+from .jsontext import Member, Node, items_of
 from .ops.table import read_dim
 
 
@@ -176,11 +176,6 @@ class NodeSignature(SignatureReader):
             for name, n in zip(names, nodes)
             if name not in self.users and self.word(n) != "INPUT" and (n.get("id") or n.get("out"))
         ]
-
-
-def items_of(node: Node | None) -> list[Node]:
-    """The elements of a list; nothing of anything else."""
-    return node.value if node is not None and isinstance(node.value, list) else []
 
 
 def words_of(node: Node | None) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..ir import tiny
-from ..ir.attrs import show_attrs
 from ..ir.expr import ONE, ZERO, Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS
@@ -287,7 +286,7 @@ class _Writer:
         if made not in built:
             return made == name
         ours, theirs = built[made], self.values.get(name)
-        if theirs is None or _likeness(ours) != _likeness(theirs):
+        if theirs is None or tiny.likeness(ours) != tiny.likeness(theirs):
             return False
         return all(self.is_alike(a, b, built) for a, b in zip(ours.operands, theirs.operands))
 
@@ -373,10 +372,6 @@ def _stepped(read: tuple[Expr, Expr, int], value: tiny.Value, axis: int) -> tupl
 
 def _is_empty(type: TensorType) -> bool:
     return any(d.constant == 0 for d in type.shape)
-
-
-def _likeness(value: tiny.Value) -> str:
-    return f"{value.op}{show_attrs(value.attrs, OPS[value.op].attrs or {}, value.type.dtype)} : {value.type}"
 
 
 def _ints(numbers: Any) -> tuple[Expr, ...]:

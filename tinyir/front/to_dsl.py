@@ -17,6 +17,7 @@ from ..ir.model import TENSOR_ATTRS, Model, Shapes, Tensor, show_name
 from ..ir.ops import OPS
 from ..ir.types import TensorType, show_number
 from ..kit.quote import quoted
+from ..kit.text import show_list
 from . import graphdsl
 from .dslgraph import RESERVED
 from .shorttypes import short, show_short
@@ -198,7 +199,7 @@ def _attr(kind: str, item: Any, value: tiny.Value) -> str:
 
 
 def _dims(type: TensorType) -> str:
-    return "[" + ", ".join(map(str, type.shape)) + "]"
+    return show_list(type.shape)
 
 
 def _names_in(value: tiny.Value) -> list[str]:

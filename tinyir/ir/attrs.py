@@ -126,3 +126,8 @@ def show_attrs(attrs: Attrs, schema: Mapping[str, tuple[str, bool]], dtype: DTyp
     if not attrs:
         return ""
     return " {" + ", ".join(f"{k}={show_attr(schema[k][0], v, dtype)}" for k, v in attrs) + "}"
+
+
+def flat(literal: Any) -> list[Any]:
+    """The elements of nested tuples, in order."""
+    return [n for inner in literal for n in flat(inner)] if isinstance(literal, tuple) else [literal]

@@ -31,6 +31,7 @@ from typing import Union
 
 from ..kit.records import dataclass, field, fields, replace
 from ..kit.span import Span
+from ..kit.text import show_list
 from .expr import Bound, Expr, Like, show_guard
 from .model import show_name
 from .types import DType, show_number
@@ -307,17 +308,13 @@ def literal_neighbour(operands: tuple[Body, ...]) -> DType | None:
     return next((o.dtype for o in operands if not isinstance(o, Literal)), None)
 
 
-def _list(items: tuple) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
-
-
 def _show_read(body: Read, beside: DType | None) -> str:
     slot = "" if body.slot is None else f"[{body.slot}]"
-    return f"{show_name(body.tensor)}{slot}{_list(body.index)}"
+    return f"{show_name(body.tensor)}{slot}{show_list(body.index)}"
 
 
 def _show_ref(body: Ref, beside: DType | None) -> str:
-    return f"%{show_name(body.name)}" + ("" if body.index is None else _list(body.index))
+    return f"%{show_name(body.name)}" + ("" if body.index is None else show_list(body.index))
 
 
 def _show_literal(body: Literal, beside: DType | None) -> str:
@@ -356,8 +353,8 @@ def _show_reduce(body: Reduce, beside: DType | None) -> str:
 
 
 def _show_broadcast(body: BroadcastInDim, beside: DType | None) -> str:
-    axes = "" if body.axes is None else f", axes={_list(body.axes)}"
-    return f"broadcast_in_dim({show_body(body.x)}, dims={_list(body.dims)}{axes})"
+    axes = "" if body.axes is None else f", axes={show_list(body.axes)}"
+    return f"broadcast_in_dim({show_body(body.x)}, dims={show_list(body.dims)}{axes})"
 
 
 def _show_gather(body: Gather, beside: DType | None) -> str:
@@ -388,7 +385,7 @@ _SHOW = {
     Select: _show_select,
     Reduce: _show_reduce,
     BroadcastInDim: _show_broadcast,
-    Transpose: lambda body, beside: f"transpose({show_body(body.x)}, perm={_list(body.perm)})",
+    Transpose: lambda body, beside: f"transpose({show_body(body.x)}, perm={show_list(body.perm)})",
     Gather: _show_gather,
     Scatter: _show_scatter,
     Scan: _show_scan,

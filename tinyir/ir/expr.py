@@ -215,6 +215,11 @@ class Expr:
             total = total + product
         return total
 
+    @property
+    def plain(self) -> int | str:
+        """The number where it is one, else the text."""
+        return str(self) if self.constant is None else self.constant
+
     def evaluate(self, bindings: Mapping[str, int]) -> int:
         """The integer it means; an array of integers where names are bound to arrays. Raises KeyError for a name
         without a binding, ZeroDivisionError for a zero divisor."""
@@ -432,9 +437,12 @@ class Bound:
     @property
     def vocabulary(self) -> frozenset[str]:
         """The names in it."""
-        return frozenset().union(
-            *(e.vocabulary for e in (self.expr, self.lower, self.upper, self.equals) if e is not None)
-        )
+        return frozenset().union(*(e.vocabulary for e in self.exprs))
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        """The expressions in it."""
+        return tuple(e for e in (self.expr, self.lower, self.upper, self.equals) if e is not None)
 
     def substitute(self, bindings: Mapping[str, Like]) -> Bound:
         """The guard with names replaced."""

@@ -33,7 +33,7 @@ from ..kit.diag import Diag, Edit, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass, field, replace
 from ..kit.span import Span, span_of
-from ..kit.text import VERSION, Grammar, body_of, header, token_span
+from ..kit.text import VERSION, Grammar, body_of, header, show_list, token_span
 from ..target.arch import ARCHS
 from . import region as region_text
 from .attrs import show_attrs
@@ -243,9 +243,9 @@ def _manifest_lines(module: Module) -> Iterable[str]:
         yield f"  buffer {show_name(b.name):<11} : {b.type}{show_attrs(b.attrs, MEMORY_ATTRS, b.type.dtype)}"
     for m in module.maps:
         yield (
-            f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + _list(m.dims) or ''}"
+            f"  tensor_map {m.name} = {show_name(m.tensor)}{m.dims and ' as ' + show_list(m.dims) or ''}"
             + (f" as {m.windows}" if m.windows else "")
-            + f" box {_list(m.box)}"
+            + f" box {show_list(m.box)}"
             + (f" swizzle {m.swizzle}" if m.swizzle else "")
             + (f" round {m.rounding}" if m.rounding else "")
         )
@@ -254,23 +254,19 @@ def _manifest_lines(module: Module) -> Iterable[str]:
         computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
         computes += f" for {show_name(launch.serves)}" if launch.serves else ""
         computes += " once" if launch.is_once else ""
-        cluster = f" cluster {_list(launch.cluster)}" if launch.cluster else ""
+        cluster = f" cluster {show_list(launch.cluster)}" if launch.cluster else ""
         smem = f" smem {launch.smem} B" if launch.smem else ""
         early = " early" if launch.is_early else ""
         yield (
-            f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {_list(launch.grid)} block "
-            f"{_list(launch.block)}{cluster}{smem}{early}"
+            f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {show_list(launch.grid)} block "
+            f"{show_list(launch.block)}{cluster}{smem}{early}"
         )
-        maps = f"  maps {_list(map(show_name, launch.maps))}" if launch.maps else ""
+        maps = f"  maps {show_list(map(show_name, launch.maps))}" if launch.maps else ""
         places = dict(launch.moved)
-        tensors = _list(show_placed(name, places.get(name, ())) for name in launch.tensors)
-        yield f"    tensors {tensors}{maps}  symbols {_list(launch.symbols)}"
+        tensors = show_list(show_placed(name, places.get(name, ())) for name in launch.tensors)
+        yield f"    tensors {tensors}{maps}  symbols {show_list(launch.symbols)}"
         yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
         yield f"    flops {launch.flops}  bytes {launch.bytes}"
-
-
-def _list(items: Iterable[Any]) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
 
 
 def check(module: Module) -> list[Diag]:

@@ -51,6 +51,19 @@ def expr_of(tree: Any) -> Expr:
     return left // right if kind == "floor" else left.ceildiv(right)
 
 
+def exprs_of(tree: Any) -> tuple[Expr, ...]:
+    """The Exprs of a tree whose children they are."""
+    return tuple(expr_of(e) for e in tree.children if e is not None)
+
+
+def line_span(tree: Any, whole: str) -> Span:
+    """The span of the line that a tree begins, without its comment."""
+    meta = tree.meta
+    end = whole.find("\n", meta.start_pos)
+    line = whole[meta.start_pos : end if end >= 0 else len(whole)]
+    return Span(meta.start_pos, meta.start_pos + len(line.split("#", 1)[0].rstrip()), meta.line, meta.column)
+
+
 def integer_of(tree: Any) -> int:
     """The integer of a tree of rule `expr` that must not name anything. Raises Refused (E0002)."""
     found = expr_of(tree).constant

@@ -36,7 +36,7 @@ from .body import (
 )
 from .model import read_schema
 from .ops import REGION_OPS
-from .read import expr_of, guard_of, name_of, read_at, read_attrs
+from .read import expr_of, exprs_of, guard_of, name_of, read_at, read_attrs
 from .rules import holds_product
 from .types import DTYPES, DType, number_of
 from .verify import nearest
@@ -109,22 +109,18 @@ def _find(name: str, known: Mapping[str, DType], span: Span, names: Names) -> DT
     return known[name]
 
 
-def _exprs(tree: Any) -> tuple:
-    return tuple(expr_of(e) for e in tree.children if e is not None)
-
-
 def _read_read(parts: list[Any], names: Names) -> Body:
     token = parts[0].children[0]
     name, span = name_of(token), token_span(token)
-    if len(parts) > 3 or len(parts) == 3 and len(_exprs(parts[1])) != 1:
+    if len(parts) > 3 or len(parts) == 3 and len(exprs_of(parts[1])) != 1:
         raise refuse("E1412", names.at, name=name, span=span)
-    slot = _exprs(parts[1])[0] if len(parts) == 3 else None
-    return Read(name, _exprs(parts[-1]), _find(name, names.tensors, span, names), slot, span)
+    slot = exprs_of(parts[1])[0] if len(parts) == 3 else None
+    return Read(name, exprs_of(parts[-1]), _find(name, names.tensors, span, names), slot, span)
 
 
 def _read_ref(parts: list[Any], names: Names) -> Body:
     name, span = name_of(parts[0]), token_span(parts[0])
-    return Ref(name, _find(name, names.values, span, names), None if parts[1] is None else _exprs(parts[1]), span)
+    return Ref(name, _find(name, names.values, span, names), None if parts[1] is None else exprs_of(parts[1]), span)
 
 
 def _number(minus: Any, token: Any) -> float | int | bool:

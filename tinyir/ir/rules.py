@@ -12,6 +12,7 @@ from typing import Any
 
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
+from ..kit.text import show_list
 from .expr import ONE, Expr
 from .ops import OPS, REDUCERS, UPDATES, Op
 from .types import DTYPES, DType, TensorType, is_exact
@@ -112,7 +113,7 @@ def broadcast_mismatch(left: TensorType, right: TensorType, at: str, where: str 
         rhs=right,
         where=where,
         small=small,
-        fits="[" + ", ".join(map(str, fitting(small.shape, big.shape))) + "]",
+        fits=show_list(fitting(small.shape, big.shape)),
     )
 
 

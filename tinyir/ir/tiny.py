@@ -170,6 +170,11 @@ def _token_of(tree: Any) -> Any:
     return inner.children[0] if hasattr(inner, "children") else inner
 
 
+def likeness(value: Value) -> str:
+    """Op, attributes and type as text. Texts tell 0.0 from -0.0, and take a NaN for itself, which numbers do not."""
+    return f"{value.op}{show_attrs(value.attrs, OPS[value.op].attrs or {}, value.type.dtype)} : {value.type}"
+
+
 def show(module: Module) -> str:
     """The canonical text of a module."""
     return header(STAGE) + "\n" + show_program(module)
@@ -234,6 +239,7 @@ __all__ = [
     "Result",
     "Value",
     "check",
+    "likeness",
     "parse",
     "program_of",
     "show",

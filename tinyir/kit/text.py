@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ def is_word(text: str) -> bool:
 def is_count(text: str) -> bool:
     """Whether `text` is an integer that needs no parser; longer ones are the grammars' to judge."""
     return _COUNT.fullmatch(text) is not None
+
+
+def show_list(items: Iterable[Any]) -> str:
+    """`[a, b]`: a list as all texts have it."""
+    return f"[{', '.join(map(str, items))}]"
 
 
 def header(stage: str, version: str = VERSION) -> str:

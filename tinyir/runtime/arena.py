@@ -43,7 +43,7 @@ def line_up(sizes: Iterable[tuple[str, int]]) -> tuple[dict[str, int], int]:
     offsets, end = {}, 0
     for name, size in sizes:
         offsets[name] = end
-        end += _rounded(size)
+        end += rounded(size)
     return offsets, end
 
 
@@ -56,12 +56,13 @@ def pack(lifetimes: Iterable[Lifetime]) -> tuple[dict[str, int], int]:
         for offset, other in sorted((p for p in placed if p[1].meets(item)), key=lambda p: p[0]):
             if at + item.bytes <= offset:
                 break
-            at = max(at, offset + _rounded(other.bytes))
+            at = max(at, offset + rounded(other.bytes))
         placed.append((at, item))
     return {item.name: offset for offset, item in placed}, max(
-        (offset + _rounded(item.bytes) for offset, item in placed), default=0
+        (offset + rounded(item.bytes) for offset, item in placed), default=0
     )
 
 
-def _rounded(size: int) -> int:
+def rounded(size: int) -> int:
+    """Bytes with what follows up to where the next may begin."""
     return -(-size // ALIGNMENT) * ALIGNMENT

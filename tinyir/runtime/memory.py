@@ -20,7 +20,7 @@ import numpy as np
 
 from ..ir import manifest
 from ..kit.records import dataclass
-from .arena import ALIGNMENT, Lifetime, touched
+from .arena import ALIGNMENT, Lifetime, rounded, touched
 from .device import Argument, Buffer
 from .program import Program
 
@@ -71,7 +71,7 @@ def memory_of(module: manifest.Module, sizes: Mapping[str, int]) -> Memory:
         if name in inside
     )
     names = tuple(launch.name for launch in program.made)
-    live = [sum(_rounded(p.life.bytes) for p in placed if p.life.first <= n <= p.life.last) for n in range(len(names))]
+    live = [sum(rounded(p.life.bytes) for p in placed if p.life.first <= n <= p.life.last) for n in range(len(names))]
     most = max(live, default=0)
     return Memory(
         dict(sizes),
@@ -115,10 +115,6 @@ def _row(life: Lifetime, memory: Memory, step: int) -> str:
     return f"{drawn}  {memory.launches[life.first]} to {memory.launches[life.last]}"
 
 
-def _rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 class _Counted:
     """A GPU that takes everything and allocates nothing but addresses."""
 
@@ -142,7 +138,7 @@ class _Counted:
     def allocate(self, name: str, count: int, item: int, alignment: int) -> Buffer:
         """Addresses behind the last ones."""
         made = Buffer(name, self._end, count, item, 0)
-        self._end += _rounded(max(made.bytes, 1))
+        self._end += rounded(max(made.bytes, 1))
         self.made.append(made)
         return made
 

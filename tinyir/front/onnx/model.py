@@ -21,7 +21,7 @@ from ..program.sizes import size_given
 from ..program.terms import Term, known
 from .constants import Weights, term_of
 from .elements import element_of
-from .order import sort_nodes
+from .order import graphs_of, sort_nodes
 from .states import States, Wanted
 from .table import FOLDS, ONNX_OPS
 from .translate import FAULTY, Scope, Translator, Unequal, node_word, word_of
@@ -109,14 +109,6 @@ def _deprecated(graph: Any, opset: int) -> Iterator[Any]:
                 pass
         for inner in graphs_of(node):
             yield from _deprecated(inner, opset)
-
-
-def graphs_of(node: Any) -> Iterator[Any]:
-    """The bodies that a node has among its attributes."""
-    for a in node.attribute:
-        if a.HasField("g"):
-            yield a.g
-        yield from a.graphs
 
 
 def opsets_of(model: Any) -> dict[str, int]:

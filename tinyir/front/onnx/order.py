@@ -15,7 +15,7 @@ def sort_nodes(graph: Any) -> None:
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     waits = []
     for index, node in enumerate(graph.node):  # noqa: B007
-        for body in _bodies(node):
+        for body in graphs_of(node):
             sort_nodes(body)
         waits.append({maker[name] for name in _read(node) if name in maker})
     if all(max(w, default=-1) < index for index, w in enumerate(waits)):
@@ -33,13 +33,14 @@ def sort_nodes(graph: Any) -> None:
 def _read(node: Any) -> Iterator[str]:
     """The names that a node reads, those of its bodies included."""
     yield from node.input
-    for body in _bodies(node):
+    for body in graphs_of(node):
         for inner in body.node:
             yield from _read(inner)
         yield from (output.name for output in body.output)
 
 
-def _bodies(node: Any) -> Iterator[Any]:
+def graphs_of(node: Any) -> Iterator[Any]:
+    """The bodies that a node has among its attributes."""
     for a in node.attribute:
         if a.HasField("g"):
             yield a.g

@@ -76,7 +76,7 @@ class States:
                 new = self._with_rest(past, new)
                 self.dropped.add(present)
             kept = self.program.tensors[past]
-            declared = {"dtype": new.dtype.name, "shape": [_plain(d) for d in new.shape]}
+            declared = {"dtype": new.dtype.name, "shape": [d.plain for d in new.shape]}
             if declared != {"dtype": kept["dtype"], "shape": kept["shape"]}:
                 if past in self.wanted.pairs:
                     raise _fault(
@@ -136,10 +136,6 @@ def _growing(past: tuple[Expr, ...], present: tuple[Expr, ...] | None) -> int | 
         return None
     found = [axis for axis, (a, b) in enumerate(zip(past, present)) if a != b]
     return found[0] if len(found) == 1 and past[found[0]].name is not None else None
-
-
-def _plain(size: Expr) -> int | str:
-    return size.constant if size.constant is not None else str(size)
 
 
 def _fault(tensor: str, fault: str) -> Refused:

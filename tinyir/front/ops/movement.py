@@ -10,6 +10,7 @@ from ...ir.rules import product
 from ...ir.types import DTYPES, promote
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
+from ...kit.text import show_list
 from ..builder import Builder, Operand, Ref
 from .elementwise import as_ref
 from .table import MANY, REQUIRED, Attr, Attrs, front_op
@@ -124,7 +125,7 @@ def expand(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
             raise refuse(
                 "E1008",
                 source=x.type,
-                result="[" + ", ".join(map(str, attrs.shape)) + "]",
+                result=show_list(attrs.shape),
                 dims=list(range(missing, len(own))),
             )
         shape.append(size if want in (ONE, Expr.of(-1)) else want)

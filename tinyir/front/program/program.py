@@ -66,7 +66,7 @@ class Program:
 
     def input(self, name: str, dtype: DType, shape: Sequence[Expr], form: str = "", **attrs: Any) -> Term:
         """A tensor that comes from outside, or from a file that `attrs` names."""
-        self.tensors[name] = {"dtype": dtype.name, "shape": [_size(d) for d in shape], **attrs}
+        self.tensors[name] = {"dtype": dtype.name, "shape": [d.plain for d in shape], **attrs}
         ref = self.builder.input(Input(name, TensorType(dtype, tuple(shape))))
         self.symbols.update((symbol, None) for size in shape for symbol in size.names())
         return Term(dtype, tuple(shape), name=name, ref=ref, form=form)
@@ -99,7 +99,7 @@ class Program:
             literal, plain = _literal(value, first, term.dtype)
             self.tensors[term.name] = {
                 "dtype": term.dtype.name,
-                "shape": [_size(d) for d in term.shape],
+                "shape": [d.plain for d in term.shape],
                 "value": plain,
             }
             self.builder.open(Origin(term.name, "Constant"))
@@ -166,7 +166,7 @@ class Program:
 
     def declare(self, name: str, ref: Ref) -> None:
         """State the type of a tensor that an op gives."""
-        self.tensors[name] = {"dtype": ref.dtype.name, "shape": [_size(d) for d in ref.shape]}
+        self.tensors[name] = {"dtype": ref.dtype.name, "shape": [d.plain for d in ref.shape]}
 
     def rename(self, term: Term, name: str) -> None:
         """Give what an op made another name, which must be free."""
@@ -203,14 +203,10 @@ def _spelled(operand: Value, beside: Sequence[Value]) -> Value:
     )
 
 
-def _size(size: Expr) -> int | str:
-    return size.constant if size.constant is not None else str(size)
-
-
 def _plain(value: Any) -> Any:
     """An attribute as JSON has it."""
     if isinstance(value, Expr):
-        return _size(value)
+        return value.plain
     if isinstance(value, DType):
         return value.name
     if isinstance(value, (list, tuple)):
@@ -228,7 +224,7 @@ def _number(value: float, dtype: DType | None = None) -> float | str:
 def _literal(value: np.ndarray, first: Any, dtype: DType) -> tuple[Any, Any]:
     """A known value for the builder and for JSON: one number where all elements are the same, or there is none."""
     if value.dtype == object:
-        return first, _size(first)
+        return first, first.plain
     if value.tobytes() == value.dtype.type(first).tobytes() * value.size:
         return first.item() if dtype.kind != "f" else float(first), _scalar(first, dtype)
 

@@ -9,7 +9,7 @@ from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..body import Read, walk
-from ..expr import Bound, Expr
+from ..expr import Expr
 from ..traits import axes_of
 from . import nodes
 from .across import ACROSS
@@ -120,16 +120,12 @@ def _label(s: Statement) -> tuple[Label, ...]:
 def _is_uniform(around: Statement, v: Visit, same: frozenset[str] = frozenset()) -> bool:
     """Whether all threads take the same way into a block; names in `same` do not tell those in question apart."""
     if isinstance(around, nodes.If):
-        exprs = [e for b in around.guard for e in _exprs(b)]
+        exprs = [e for b in around.guard for e in b.exprs]
     elif isinstance(around, nodes.For):
         exprs = [around.low, around.high, around.step]
     else:
         return True
     return not any(_varies(name, v, same) for e in exprs for name in e.names())
-
-
-def _exprs(bound: Bound) -> Iterator[Expr]:
-    yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
 
 
 def _varies(name: str, v: Visit, same: frozenset[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ...kit.text import show_list
 from ..body import show_body
 from ..expr import ONE, show_guard
 from ..model import show_name
@@ -15,10 +16,10 @@ from .nodes import Axes, Kernel, Launch, Lets, Place, Statement
 
 def show_kernel(kernel: Kernel) -> str:
     """One kernel's section, ending in a line break."""
-    cluster = f" cluster {_list(kernel.cluster)}" if kernel.cluster else ""
+    cluster = f" cluster {show_list(kernel.cluster)}" if kernel.cluster else ""
     head = (
-        f"kernel {_named(kernel)} : {kernel.arch} grid {_list(kernel.grid)} block "
-        f"{_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
+        f"kernel {_named(kernel)} : {kernel.arch} grid {show_list(kernel.grid)} block "
+        f"{show_list(kernel.block)}{cluster}{_opt('regs', kernel.regs)}"
     )
     return "\n".join([head, *_lines(kernel.body, "  ")]) + "\n"
 
@@ -51,10 +52,6 @@ def _lines(body: Iterable[Statement], indent: str) -> Iterable[str]:
 def show_statement(statement: Statement) -> str:
     """A statement's line; of a block, its head."""
     return _SHOW[type(statement)](statement)
-
-
-def _list(items: Iterable[Any]) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
 
 
 def _opt(word: str, value: Any, default: Any = 0) -> str:
@@ -98,12 +95,12 @@ def _show_role(s: nodes.Role) -> str:
 
 
 def _show_arrive(s: nodes.Arrive) -> str:
-    cluster = f" cluster {_list(s.cluster)}" if s.cluster else ""
+    cluster = f" cluster {show_list(s.cluster)}" if s.cluster else ""
     return f"arrive {s.barrier}{f' expect {s.expect} B' if s.expect else ''}{cluster}"
 
 
 def _show_tma_load(s: nodes.TmaLoad) -> str:
-    multicast = f" multicast {_list(s.multicast)}" if s.multicast else ""
+    multicast = f" multicast {show_list(s.multicast)}" if s.multicast else ""
     return f"%{show_name(s.token)} = tma_load {s.to} <- {s.source} on {s.on}{multicast}"
 
 
@@ -122,27 +119,28 @@ _SHOW: dict[type, Any] = {
     nodes.Reg: _show_reg,
     nodes.Mbarrier: lambda s: f"mbarrier {s.name}{_opt('ring', s.ring, 1)} count {s.count}",
     nodes.TensorMap: lambda s: (
-        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + _list(s.dims) or ''}"
-        f"{s.windows and f' as {s.windows}' or ''} box {_list(s.box)}{_opt('swizzle', s.swizzle)}"
+        f"tensor_map {s.name} = {show_name(s.tensor)}{s.dims and ' as ' + show_list(s.dims) or ''}"
+        f"{s.windows and f' as {s.windows}' or ''} box {show_list(s.box)}{_opt('swizzle', s.swizzle)}"
         f"{_opt('round', s.rounding, '')}"
     ),
-    nodes.Pick: lambda s: f"pick {show_name(s.name)} = {_list(map(show_name, s.of))} at {s.at}",
+    nodes.Pick: lambda s: f"pick {show_name(s.name)} = {show_list(map(show_name, s.of))} at {s.at}",
     nodes.Cursor: lambda s: f"cursor {s.name} ring {s.ring}{_opt('at', s.at)}{_opt('phase', s.phase)}",
     nodes.Advance: lambda s: f"advance {s.cursor}" + (f" by {s.by}" if s.by != ONE else ""),
     nodes.Let: lambda s: f"let {s.name} = {s.value}",
-    nodes.Least: lambda s: f"least {s.name} = {_list(s.of)}",
-    nodes.Most: lambda s: f"most {s.name} = {_list(s.of)}",
+    nodes.Least: lambda s: f"least {s.name} = {show_list(s.of)}",
+    nodes.Most: lambda s: f"most {s.name} = {show_list(s.of)}",
     nodes.Choose: lambda s: f"choose {s.name} = {show_body(s.value)} below {s.extent}",
     nodes.Value: lambda s: f"%{show_name(s.name)} = {show_body(s.value)}",
     nodes.For: _show_for,
     nodes.If: lambda s: f"if {show_guard(s.guard)}",
     nodes.Role: _show_role,
     nodes.Order: lambda s: (
-        f"order {_list(s.names)} = {s.tile} in {_list(s.extents)}{_opt('group', s.group)}{' turning' * s.is_turning}"
+        f"order {show_list(s.names)} = {s.tile} in {show_list(s.extents)}{_opt('group', s.group)}"
+        + " turning" * s.is_turning
     ),
     nodes.Each: lambda s: (
         f"each {', '.join(s.names)} of {Place(s.of, s.at)}"
-        + (f" size {_list(s.size)}" if s.size else "")
+        + (f" size {show_list(s.size)}" if s.size else "")
         + " approx" * s.is_approx
     ),
     nodes.Assign: lambda s: _moved(s.to, s.over, s.value, s.vector),
@@ -157,11 +155,11 @@ _SHOW: dict[type, Any] = {
     nodes.Drain: lambda s: f"drain {s.barrier} from {s.cursor}",
     nodes.TmaLoad: _show_tma_load,
     nodes.Send: lambda s: (
-        f"%{show_name(s.token)} = send {s.to} <- {s.source} size {_list(s.size)} to {s.cta} on {s.on}"
+        f"%{show_name(s.token)} = send {s.to} <- {s.source} size {show_list(s.size)} to {s.cta} on {s.on}"
     ),
     nodes.TmaStore: lambda s: f"%{show_name(s.token)} = tma_store {s.to} <- {s.source}",
     nodes.StoreRows: lambda s: (
-        f"store_rows {s.to}{s.dims and ' as ' + _list(s.dims) or ''} box {_list(s.box)} <- {s.source}"
+        f"store_rows {s.to}{s.dims and ' as ' + show_list(s.dims) or ''} box {show_list(s.box)} <- {s.source}"
     ),
     nodes.Fence: lambda s: f"fence {s.what}",
     nodes.Barrier: lambda s: f"barrier {s.scope}{_opt('threads', s.threads)}{s.half and ' ' + s.half}",

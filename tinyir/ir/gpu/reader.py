@@ -13,7 +13,7 @@ from ...kit.text import token_span
 from ..body import Body
 from ..expr import ONE, Expr
 from ..plan import Module as PlanModule
-from ..read import expr_of, guard_of, name_of, read_at, read_type
+from ..read import expr_of, exprs_of, guard_of, line_span, name_of, read_at, read_type
 from ..read_body import Names, body_from
 from ..region import Tensor
 from ..types import DType
@@ -53,7 +53,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
         name,
         _regions(regions, name),
         str(arch),
-        _exprs(grid),
+        exprs_of(grid),
         _ints(block, name),
         body,
         _ints(cluster, name),
@@ -113,7 +113,7 @@ def _nest(trees: list[Any], kernel: str, whole: str) -> list[_Line]:
             raise refuse(
                 "E1601",
                 kernel,
-                _line_span(tree, whole),
+                line_span(tree, whole),
                 fault=Phrase("is not under the lines of its block, nor inside a `for`, `if`, `else`, `role` or `each`"),
             )
         blocks[-1][0].append(line)
@@ -133,7 +133,7 @@ class _Reader:
         """The statements of a block. An `else` joins the `if` before it."""
         statements: list[Statement] = []
         for line in lines:
-            span = _line_span(line.tree, self.whole)
+            span = line_span(line.tree, self.whole)
             try:
                 if line.tree.data == "else":
                     if not statements or not isinstance(statements[-1], nodes.If) or statements[-1].otherwise:
@@ -149,7 +149,7 @@ class _Reader:
 
     def _inner(self, line: _Line) -> tuple[Statement, ...]:
         if not line.inner:
-            raise refuse("E1601", self.names.at, _line_span(line.tree, self.whole), fault=Phrase("has no block"))
+            raise refuse("E1601", self.names.at, line_span(line.tree, self.whole), fault=Phrase("has no block"))
         return self.block(line.inner)
 
     def _statement(self, line: _Line, span: Span) -> Statement:
@@ -192,9 +192,9 @@ class _Reader:
         return nodes.TensorMap(
             str(name),
             _name(tensor),
-            _exprs(box),
+            exprs_of(box),
             _int(swizzle, 0),
-            () if view is None or view.data == "windows" else _exprs(view),
+            () if view is None or view.data == "windows" else exprs_of(view),
             str(rounding or ""),
             windows_of(view),
             span=span,
@@ -219,10 +219,10 @@ class _Reader:
         return nodes.Let(str(p[0]), expr_of(p[1]), span=span)
 
     def _least(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Least(str(p[0]), _exprs(p[1]), span=span)
+        return nodes.Least(str(p[0]), exprs_of(p[1]), span=span)
 
     def _most(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Most(str(p[0]), _exprs(p[1]), span=span)
+        return nodes.Most(str(p[0]), exprs_of(p[1]), span=span)
 
     def _choose(self, p: list[Any], span: Span) -> Statement:
         return nodes.Choose(str(p[0]), self._body(p[1]), expr_of(p[2]), span=span)
@@ -255,7 +255,7 @@ class _Reader:
     def _order(self, p: list[Any], span: Span) -> Statement:
         *names, tile, extents, group, turning = p
         return nodes.Order(
-            tuple(map(str, names)), expr_of(tile), _exprs(extents), int(group or 0), turning is not None, span=span
+            tuple(map(str, names)), expr_of(tile), exprs_of(extents), int(group or 0), turning is not None, span=span
         )
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
@@ -294,7 +294,7 @@ class _Reader:
         )
 
     def _place(self, tree: Any) -> Place:
-        name, brackets = _name(tree.children[0]), [_exprs(b) for b in tree.children[1:]]
+        name, brackets = _name(tree.children[0]), [exprs_of(b) for b in tree.children[1:]]
         has_slot = len(brackets) == 2 or len(brackets) == 1 and name in self.rings
         if len(brackets) > 2 or has_slot and len(brackets[0]) != 1:
             raise refuse("E1412", self.names.at, token_span(tree.children[0].children[0]), name=name)
@@ -353,7 +353,7 @@ class _Reader:
     def _store_rows(self, p: list[Any], span: Span) -> Statement:
         to, dims, box, source = p
         return nodes.StoreRows(
-            self._place(to), _exprs(box), self._place(source), () if dims is None else _exprs(dims), span=span
+            self._place(to), exprs_of(box), self._place(source), () if dims is None else exprs_of(dims), span=span
         )
 
     def _fence(self, p: list[Any], span: Span) -> Statement:
@@ -445,16 +445,12 @@ def _name(tree: Any) -> str:
     return name_of(tree.children[0])
 
 
-def _exprs(tree: Any) -> tuple[Expr, ...]:
-    return tuple(expr_of(e) for e in tree.children if e is not None)
-
-
 def _ints(tree: Any, at: str) -> tuple[int, ...]:
     if tree is None:
         return ()
-    numbers = tuple(e.constant for e in _exprs(tree))
+    numbers = tuple(e.constant for e in exprs_of(tree))
     if None in numbers:
-        raise refuse("E1602", at, name=", ".join(map(str, _exprs(tree))), fault=Phrase("is not a list of integers"))
+        raise refuse("E1602", at, name=", ".join(map(str, exprs_of(tree))), fault=Phrase("is not a list of integers"))
     return numbers
 
 
@@ -469,13 +465,6 @@ def _axes(tree: Any) -> Axes:
 def _values(tree: Any) -> tuple[str, ...]:
     tokens: Iterator[Any] = iter(tree if isinstance(tree, list) else tree.children if tree is not None else ())
     return tuple(map(name_of, tokens))
-
-
-def _line_span(tree: Any, whole: str) -> Span:
-    meta = tree.meta
-    end = whole.find("\n", meta.start_pos)
-    line = whole[meta.start_pos : end if end >= 0 else len(whole)]
-    return Span(meta.start_pos, meta.start_pos + len(line.split("#", 1)[0].rstrip()), meta.line, meta.column)
 
 
 __all__ = ["launches_of"]

@@ -11,7 +11,7 @@ from ...kit.phrase import Phrase
 from ...kit.work import count, span
 from ...target.arch import ARCHS
 from ..body import Index, Read, Ref, Select
-from ..expr import Bound, Expr
+from ..expr import Expr
 from ..verify import nearest
 from . import nodes
 from .accesses import check_vectors
@@ -240,7 +240,7 @@ def exprs_in(s: Any) -> Iterator[Expr]:
     if isinstance(s, EXTREMES):
         yield from s.of
     for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
-        yield from bound_exprs(bound)
+        yield from bound.exprs
     for _, place in places_in(s):
         yield from place.index
         yield from (place.slot,) if place.slot is not None else ()
@@ -254,12 +254,7 @@ def exprs_in(s: Any) -> Iterator[Expr]:
             yield node.expr
         elif isinstance(node, Select):
             for bound in node.guard:
-                yield from bound_exprs(bound)
-
-
-def bound_exprs(bound: Bound) -> Iterator[Expr]:
-    """The expressions of one guard."""
-    yield from (e for e in (bound.expr, bound.lower, bound.upper, bound.equals) if e is not None)
+                yield from bound.exprs
 
 
 # --- words and kinds

@@ -36,11 +36,10 @@ from typing import Any
 from ...kit.diag import Diag, Refused
 from ...kit.held import once
 from ...kit.records import dataclass
-from ...kit.span import Span
 from ...kit.text import Grammar, body_of, header
 from .. import region as region_text
 from ..model import show_name
-from ..read import name_of
+from ..read import line_span, name_of
 from .fields import (
     Async,
     Bind,
@@ -97,12 +96,12 @@ def _plan_of(tree: Any, whole: str) -> Plan:
     first = [part for part in tree.children if getattr(part, "data", "") == "name"]
     arch, family = (str(t) for t in tree.children[len(first) : len(first) + 2])
     given: dict[str, Any] = {}
-    spans = [("plan", _line_span(tree, whole))]
+    spans = [("plan", line_span(tree, whole))]
     faults = []
     regions = tuple(_name(n) for n in first)
     for part in tree.children[len(first) + 2 :]:
         word = part.data.removesuffix("_field")
-        span = _line_span(part, whole)
+        span = line_span(part, whole)
         if word in given:
             faults.append(Diag("E1501", ".".join(regions), {"field": word}, span))
         given[word] = BY_WORD[word].read(part.children)
@@ -113,13 +112,6 @@ def _plan_of(tree: Any, whole: str) -> Plan:
         raise Refused(faults)
     values = {BY_WORD[word].name: value for word, value in given.items()}
     return Plan(regions, arch, family, spans=tuple(spans), **values)
-
-
-def _line_span(tree: Any, whole: str) -> Span:
-    meta = tree.meta
-    end = whole.find("\n", meta.start_pos)
-    line = whole[meta.start_pos : end if end >= 0 else len(whole)]
-    return Span(meta.start_pos, meta.start_pos + len(line.split("#", 1)[0].rstrip()), meta.line, meta.column)
 
 
 def _name(tree: Any) -> str:

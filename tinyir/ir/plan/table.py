@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...kit.records import dataclass, fields
+from ...kit.text import show_list
 from ..expr import show_guard
 from ..model import show_name
 from ..read import guard_of, name_of
@@ -108,12 +109,8 @@ def show_microseconds(value: float) -> str:
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)
 
 
-def _list(items: Iterable[Any]) -> str:
-    return "[" + ", ".join(map(str, items)) + "]"
-
-
 def _name_list(names: Iterable[str]) -> str:
-    return _list(map(show_name, names))
+    return show_list(map(show_name, names))
 
 
 def _joined(write: Callable[[Any], str]) -> Callable[[Iterable[Any]], str]:
@@ -121,7 +118,7 @@ def _joined(write: Callable[[Any], str]) -> Callable[[Iterable[Any]], str]:
 
 
 def _show_cluster(c: Cluster) -> str:
-    return _list(c.shape) + (f"  multicast {_name_list(c.multicast)}" if c.multicast else "")
+    return show_list(c.shape) + (f"  multicast {_name_list(c.multicast)}" if c.multicast else "")
 
 
 def _show_load(item: Load) -> str:
@@ -155,10 +152,12 @@ def _words_of_load(items: Iterable[Load]) -> Iterator[tuple[str, str]]:
 SAID = {"true": True, "false": False}
 TABLE: tuple[Field, ...] = (
     Field("algo", "the family of kernels that makes it", _only(str), str, is_shown=True),
-    Field("tile", "elements that a CTA computes at once, in the family's order", _only(_counts), _list, is_shown=True),
-    Field("warp_tile", "rows and columns of the tile that a warp computes", _only(_counts), _list),
-    Field("micro", "elements of the tile that a thread computes, in the tile's order", _only(_counts), _list),
-    Field("threads", "threads of a CTA along x, y, z", _only(_counts), _list),
+    Field(
+        "tile", "elements that a CTA computes at once, in the family's order", _only(_counts), show_list, is_shown=True
+    ),
+    Field("warp_tile", "rows and columns of the tile that a warp computes", _only(_counts), show_list),
+    Field("micro", "elements of the tile that a thread computes, in the tile's order", _only(_counts), show_list),
+    Field("threads", "threads of a CTA along x, y, z", _only(_counts), show_list),
     Field("stages", "tiles that a ring in shared memory has room for", _only(int), str, is_shown=True),
     Field("math", "how tensor cores multiply fp32", _only(str), str, lambda word: (("math", word),)),
     Field("promote", "elements of the sum after which a partial sum is added in fp32", _only(int), str),
@@ -240,7 +239,7 @@ TABLE: tuple[Field, ...] = (
         _joined(lambda v: f"{v.axis} width {v.width}"),
     ),
     Field("assume", "what must hold of the symbols for this plan to be taken", lambda p: guard_of(p[0]), show_guard),
-    Field("predicate", "the axes whose ends are guarded, since the tile may hang over them", _only(_names), _list),
+    Field("predicate", "the axes whose ends are guarded, since the tile may hang over them", _only(_names), show_list),
     Field("epilogue", "the values that follow the accumulator, in order", _only(_names), _name_list),
     Field(
         "async",

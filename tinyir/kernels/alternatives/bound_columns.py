@@ -20,7 +20,6 @@ The ends are those of a block of rows, of which each tile is a part: `attention.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from ...ir.accumulate import literal, neutral_of
@@ -47,6 +46,7 @@ from ...ir.traits import axes_of
 from ...ir.types import DTYPES, TensorType
 from ...kit.records import dataclass
 from ..attention import Streaming, streaming_of
+from ..attention.masks import is_nothing
 from ..attention.score import score_of
 from ..attention.second import inlined
 from ..attention.weights import No
@@ -93,18 +93,14 @@ def ways(pair: tuple[Region, Region], names: Names) -> Iterator[Three]:
 def _choices(region: Region, kernel: Streaming) -> Iterator[tuple[Ternary, tuple[Compared, ...]]]:
     """The choices of -inf for a score, each with the comparisons that must hold for another number."""
     for body in (n for let in region.lets for n in walk(let.expr) if isinstance(n, Ternary) and n.op == "where"):
-        if _is_lowest(body.third) != _is_lowest(body.second):
+        if is_nothing(body.third) != is_nothing(body.second):
             try:
-                parts = _parts(inlined(region, body.first), _is_lowest(body.second))
+                parts = _parts(inlined(region, body.first), is_nothing(body.second))
             except No:
                 continue
             compared = tuple(c for part in parts if (c := _compared(*part, kernel)) is not None)
             if compared:
                 yield body, compared
-
-
-def _is_lowest(body: Body) -> bool:
-    return isinstance(body, Literal) and body.value == -math.inf
 
 
 def _parts(condition: Body, is_not: bool) -> Iterator[tuple[Body, bool]]:

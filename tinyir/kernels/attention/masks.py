@@ -15,7 +15,7 @@ def masks_of(kernel: Streaming, region: Region) -> Iterator[Bound]:
     """The guards outside which an element is -inf, and so weighs nothing."""
     body: Body | None = Ref(kernel.element, kernel.dtype)
     while body is not None:
-        if isinstance(body, Select) and _is_nothing(body.other):
+        if isinstance(body, Select) and is_nothing(body.other):
             yield from body.guard
         body = _inner(region, body)
 
@@ -27,9 +27,9 @@ def _inner(region: Region, body: Body) -> Body | None:
     if isinstance(body, Unary) and body.op == "cast" and body.x.dtype.is_float:
         return body.x
     if isinstance(body, Select):
-        return body.then if _is_nothing(body.other) else None
-    if isinstance(body, Ternary) and (_is_nothing(body.second) or _is_nothing(body.third)):
-        return body.third if _is_nothing(body.second) else body.second
+        return body.then if is_nothing(body.other) else None
+    if isinstance(body, Ternary) and (is_nothing(body.second) or is_nothing(body.third)):
+        return body.third if is_nothing(body.second) else body.second
     if isinstance(body, Binary) and body.op == "mul":
         for inner, by in ((body.left, body.right), (body.right, body.left)):
             if isinstance(by, Literal) and 0 < by.value < math.inf:
@@ -37,7 +37,8 @@ def _inner(region: Region, body: Body) -> Body | None:
     return None
 
 
-def _is_nothing(body: Body) -> bool:
+def is_nothing(body: Body) -> bool:
+    """Whether a score is -inf, whose weight is 0."""
     return isinstance(body, Literal) and body.value == -math.inf
 
 
@@ -64,4 +65,4 @@ def tile_is_touched(
     return tuple(found)
 
 
-__all__ = ["masks_of", "tile_is_touched"]
+__all__ = ["is_nothing", "masks_of", "tile_is_touched"]

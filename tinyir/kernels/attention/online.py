@@ -38,9 +38,10 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.traits import axes_of
-from ...ir.types import DTYPES, DType, TensorType, round_to
+from ...ir.types import DTYPES, DType, round_to
 from ...kit.records import dataclass, replace
 from ..family import Problem
+from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, below, choice, divides, element_store, guarded, names_in, needed
 from .ahead import put_ahead, reads_ahead
 from .match import Streaming
@@ -451,11 +452,6 @@ def times(body: Body, factor: float) -> Body:
     return body if factor == 1.0 else Binary("mul", body, literal(round_to(FP32, factor), FP32), FP32)
 
 
-def type_of(dtype: DType, *shape: int) -> TensorType:
-    """The type of an array with this number of elements."""
-    return TensorType(dtype, tuple(map(Expr.of, shape)))
-
-
 def _touches(work: Body) -> bool:
     return any(isinstance(n, Read) for n in walk(work))
 
@@ -475,4 +471,4 @@ def _after(bodies: Iterable[Body]) -> Iterable[Body]:
             stack += operands_of(node)
 
 
-__all__ = ["FP32", "Held", "OnlineSoftmax", "row_words", "times", "type_of"]
+__all__ = ["FP32", "Held", "OnlineSoftmax", "row_words", "times"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.body import Axis
 from ...ir.expr import Expr
 from ...ir.model import Model
+from ...ir.neighbours import is_multiple
 from ...ir.traits import extent_of
 
 
@@ -17,11 +18,6 @@ def guarded_axes(group: tuple[Axis, ...], tile: int) -> tuple[str, ...]:
     return symbolic or tuple(a.name for a in group)
 
 
-def is_multiple(size: Expr, tile: int) -> bool:
-    """True when every value of `size` is a multiple of `tile`, read off its coefficients."""
-    return all(coefficient % tile == 0 for coefficient, _ in size.terms)
-
-
 def most_of(size: Expr, model: Model) -> int | None:
     """The largest value of `size` within the symbols' ranges; None where it is not plainly growing in each."""
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
@@ -29,4 +25,4 @@ def most_of(size: Expr, model: Model) -> int | None:
     return size.evaluate({name: model.range_of(name).high for name in size.names()})
 
 
-__all__ = ["guarded_axes", "is_multiple", "most_of"]
+__all__ = ["guarded_axes", "most_of"]

@@ -103,7 +103,7 @@ def operand_array(plan: Plan, kernel: Contraction, side: int) -> Array:
         fetched_along(plan, kernel, side, plan.tile[side]),
         plan.tile[2],
     )
-    shape = (along, depth) if _lies_along(plan, kernel, side) else (depth, along)
+    shape = (along, depth) if is_fetched_along(plan, kernel, side) else (depth, along)
     return Array("ab"[side], read.dtype, shape, plan.stages, span_of(plan, read.tensor))
 
 
@@ -185,10 +185,10 @@ def fetched_along(plan: Plan, kernel: Contraction, side: int, size: Number) -> N
     run along it, as they do not in a copy that is turned."""
     read = (kernel.lhs, kernel.rhs)[side]
     row = span_of(plan, read.tensor) // read.dtype.bytes
-    return size if _lies_along(plan, kernel, side) else -(-size // row) * row
+    return size if is_fetched_along(plan, kernel, side) else -(-size // row) * row
 
 
-def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
+def is_fetched_along(plan: Plan, kernel: Contraction, side: int) -> bool:
     """Whether the rows of what is fetched of an operand run along the sum, itself or its copy."""
     return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 

@@ -18,7 +18,7 @@ from ..parts.pairs import fits_pair, left_view, results_of
 from ..parts.tile_reads import block_reads, blocks_of, may_read_tiles, reads_of, tile_reads
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
-from .declare import COLUMNS, LAID_ALONG, across_of, piece_of
+from .declare import COLUMNS, LAID_ALONG, across_of, is_fetched_along, piece_of
 from .fetched import load_of
 
 MOST_STAGES = 16
@@ -91,14 +91,9 @@ def _tile(case: Case) -> Accepts:
 
 def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
     """Whether wgmma takes the operands so, the right one as the left where they are swapped."""
-    along = [_lies_along(plan, kernel, side) for side in (0, 1)]
+    along = [is_fetched_along(plan, kernel, side) for side in (0, 1)]
     places = enumerate(along[::-1] if is_swapped else along)
     return all(is_so or (kernel.lhs.dtype.bytes, place) not in LAID_ALONG for place, is_so in places)
-
-
-def _lies_along(plan: Plan, kernel: Contraction, side: int) -> bool:
-    """Whether what is fetched of an operand, or of the copy of it, has rows along the sum."""
-    return is_along_sum(kernel, side) or plan.is_turned((kernel.lhs, kernel.rhs)[side].tensor)
 
 
 def _copies(case: Case, is_fed: bool) -> Accepts:
@@ -117,7 +112,7 @@ def _loads(case: Case) -> Accepts:
     thread reads for itself."""
     plan, kernel = case.plan, case.kernel
     reads = (kernel.rhs, kernel.lhs) if plan.swap_ab else (kernel.lhs, kernel.rhs)
-    is_held = plan.is_split or reads[0].dtype.bytes == 4 and not _lies_along(plan, kernel, int(plan.swap_ab))
+    is_held = plan.is_split or reads[0].dtype.bytes == 4 and not is_fetched_along(plan, kernel, int(plan.swap_ab))
     spans = (SWIZZLE_BYTES,) if is_held or _is_windowed(case) else SPANS
     ways_ = {
         tensor: (load.by, load.way)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.attrs import show_attr
+from ...ir.attrs import flat, show_attr
 from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.tiny import Module, Value
@@ -99,16 +99,12 @@ def _resized(value: Value, operands: list[Value | None]) -> Value:
 def _constant(value: Value, number: Any) -> Value:
     """A CONST in the value's place; a literal of one number all over is that number."""
     if isinstance(number, tuple):
-        flat = _flat(number)
-        texts = {_text(n, value.type.dtype) for n in flat}
-        number = flat[0] if len(texts) == 1 else number
+        elements = flat(number)
+        texts = {_text(n, value.type.dtype) for n in elements}
+        number = elements[0] if len(texts) == 1 else number
     if value.op == "CONST" and number is value.attr("value"):
         return value
     return replace(value, op="CONST", operands=(), attrs=(("value", number),))
-
-
-def _flat(literal: Any) -> list[Any]:
-    return [n for inner in literal for n in _flat(inner)] if isinstance(literal, tuple) else [literal]
 
 
 def _text(number: Any, dtype: DType) -> str:
@@ -121,7 +117,7 @@ def _is_undefined(op: str, operands: list[Value]) -> bool:
     dtype = operands[0].type.dtype
     if op not in ("IDIV", "FLOORDIV", "MOD", "REM", "SHL", "SHR", "POW") or dtype.is_float:
         return False
-    numbers = [int(n) for n in _flat(operands[1].attr("value"))]
+    numbers = [int(n) for n in flat(operands[1].attr("value"))]
     if op in ("SHL", "SHR"):
         return not all(0 <= n < dtype.bits for n in numbers)
     return any(n < 0 for n in numbers) if op == "POW" else 0 in numbers

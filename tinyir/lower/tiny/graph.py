@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ...ir.attrs import show_attrs
-from ...ir.ops import OPS
 from ...ir.tiny import Module, MustFuse, Result, Value
 from ...ir.verify import chain_of, computed_of
 from ...kit.records import replace
@@ -34,8 +32,3 @@ def with_operands(value: Value, names: Mapping[str, str]) -> Value:
     """The value with its operands renamed; itself when none is."""
     operands = tuple(names.get(o, o) for o in value.operands)
     return value if operands == value.operands else replace(value, operands=operands)
-
-
-def likeness(value: Value) -> str:
-    """Op, attributes and type as text. Texts tell 0.0 from -0.0, and take a NaN for itself, which numbers do not."""
-    return f"{value.op}{show_attrs(value.attrs, OPS[value.op].attrs or {}, value.type.dtype)} : {value.type}"

@@ -17,8 +17,8 @@ Every op of tiny is pure, RANDOM included: it is its seed and offset. The first 
 from __future__ import annotations
 
 from ...ir.ops import OPS
-from ...ir.tiny import Module
-from .graph import likeness, with_operands, with_values
+from ...ir.tiny import Module, likeness
+from .graph import with_operands, with_values
 
 
 def merge_equal(module: Module) -> Module:

@@ -22,8 +22,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from ...ir.ops import OPS
-from ...ir.tiny import Module, Value
-from .graph import likeness, with_values
+from ...ir.tiny import Module, Value, likeness
+from .graph import with_values
 
 Key = tuple[int, int, str]  # first input read, depth (negative), digest
 

@@ -10,7 +10,6 @@ from ...model import Range, Shapes
 from .. import nodes
 from ..extremes import EXTREMES, Most
 from ..nodes import Kernel
-from ..verify import bound_exprs
 from ..walk import PLACE_NAMES, statements
 from .integers import value
 from .steps import ORDERING, Step, inside
@@ -74,7 +73,7 @@ def _grown(counted: list[tuple[Any, int]], smallest: dict[str, int], highest: Ma
 
 def _least(name: str, low: int, guards: Iterable[Bound]) -> int:
     """The smallest size to try, for which the guards hold that ask for nothing else."""
-    own = [b for b in guards if {n for e in bound_exprs(b) for n in e.names()} == {name}]
+    own = [b for b in guards if {n for e in b.exprs for n in e.names()} == {name}]
     sizes = (max(low, 1 << doubled) for doubled in range(MOST_DOUBLED))
     return next((size for size in sizes if _holds(own, {name: size})), max(low, 1))
 

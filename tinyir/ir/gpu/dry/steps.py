@@ -13,7 +13,6 @@ from .. import nodes
 from ..across import LookBack, Ticket
 from ..extremes import EXTREMES
 from ..nodes import Kernel, Place, Statement
-from ..verify import bound_exprs
 from ..walk import places_in, reads_in, statements
 
 ENGINES = (nodes.TmaLoad, nodes.TmaStore, nodes.Send, nodes.Wgmma)  # what runs beside the threads
@@ -186,7 +185,7 @@ def _asked_in(steps: Iterable[Step]) -> Iterator[Expr]:
         if isinstance(s, nodes.For):
             yield from (s.low, s.high, s.step)
         for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
-            yield from bound_exprs(bound)
+            yield from bound.exprs
         places = [*step.reads, *step.writes]
         if isinstance(s, ORDERING):
             places += [place for _, place in places_in(s)]
