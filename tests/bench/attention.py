@@ -17,7 +17,6 @@ score counts no operation. After `--limit` seconds no further case is begun; the
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import math
@@ -33,7 +32,7 @@ sys.path.insert(0, str(ROOT))
 from tests.bench.attention_forms import FORMS, added, operands, written  # noqa: E402
 from tests.bench.attention_forms import flex as flex_of  # noqa: E402
 from tests.bench.card import card_here  # noqa: E402
-from tests.bench.measured import mean, measure, text_and_remarks, texts_of  # noqa: E402
+from tests.bench.measured import is_done_without_a_card, mean, measure, options, text_and_remarks, texts_of  # noqa: E402
 
 TOKENS = 16384  # of all batches together
 HIDDEN = 2048  # of all heads together
@@ -415,24 +414,13 @@ def line(case: Case, row: dict[str, Any]) -> str:
 
 def main() -> int:
     """Emit, print tables, or measure; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--emit", type=Path)
-    parser.add_argument("--texts", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser = options(__doc__, "attention.json")
     parser.add_argument("--arch", choices=("sm80", "sm90"), default="sm90")
     parser.add_argument("--plans", type=int, default=4)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--limit", type=float, default=math.inf)
-    parser.add_argument("--out", type=Path, default=Path("attention.json"))
     args = parser.parse_args()
-    if args.table:
-        print(tables(json.loads(args.table.read_text(encoding="utf-8"))["rows"]))
-        return 0
-    if args.emit:
-        args.emit.mkdir(parents=True, exist_ok=True)
-        for case in cases():
-            (args.emit / f"{case.name}.cu").write_text(emitted(case), encoding="utf-8")
+    if is_done_without_a_card(args, cases(), emitted, tables):
         return 0
     if args.arch == "sm80":
         from tests.bench import attention_sm80

@@ -15,7 +15,6 @@ choice.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import json
 import math
@@ -29,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.bench.attention import MOST_ERROR, NEAR, graph_of  # noqa: E402
 from tests.bench.card import card_here  # noqa: E402
-from tests.bench.measured import mean, measure, text_and_remarks, texts_of  # noqa: E402
+from tests.bench.measured import is_done_without_a_card, mean, measure, options, text_and_remarks, texts_of  # noqa: E402
 
 LENGTHS = (1024, 4096, 16384, 65536)
 BATCHES = (1, 8, 32)
@@ -322,24 +321,11 @@ def line(case: Case, row: dict[str, Any]) -> str:
 
 def main() -> int:
     """Emit, print the table, or measure; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--emit", type=Path)
-    parser.add_argument("--texts", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser = options(__doc__, "decode.json")
     parser.add_argument("--variants", action="store_true")
-    parser.add_argument("--limit", type=float, default=math.inf)
-    parser.add_argument("--out", type=Path, default=Path("decode.json"))
     args = parser.parse_args()
     wanted = cases() + (variants() if args.variants else [])
-    if args.table:
-        print(table(json.loads(args.table.read_text(encoding="utf-8"))["rows"]))
-        return 0
-    if args.emit:
-        args.emit.mkdir(parents=True, exist_ok=True)
-        for case in wanted:
-            text = emitted(case)
-            if text is not None:
-                (args.emit / f"{case.name}.cu").write_text(text, encoding="utf-8")
+    if is_done_without_a_card(args, wanted, emitted, table):
         return 0
     texts = texts_of(wanted, functools.partial(text_and_remarks, folder=args.texts, emitted=emitted))
     return measure(texts, args.out, args.limit, measure_case, line, table)

@@ -3,6 +3,7 @@ other, each result stored as soon as it is there."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import multiprocessing
@@ -20,6 +21,34 @@ Rows = list[dict[str, Any]]
 def mean(ratios: list[float]) -> float:
     """The geometric mean."""
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def options(text: str, out: str) -> argparse.ArgumentParser:
+    """The options of every bench whose cases have texts: `text` says what it measures, `out` where results go."""
+    parser = argparse.ArgumentParser(description=text.split("\n", 1)[0])
+    parser.add_argument("--emit", type=Path)
+    parser.add_argument("--texts", type=Path)
+    parser.add_argument("--table", type=Path)
+    parser.add_argument("--limit", type=float, default=math.inf)
+    parser.add_argument("--out", type=Path, default=Path(out))
+    return parser
+
+
+def is_done_without_a_card(
+    args: argparse.Namespace,
+    cases: Iterable[Any],
+    emitted: Callable[[Any], str | None],
+    table: Callable[[Rows], str],
+) -> bool:
+    """Whether only a table of earlier results (`--table`) or the texts (`--emit`) were asked for, which are made."""
+    if args.table:
+        print(table(json.loads(args.table.read_text(encoding="utf-8"))["rows"]))
+    elif args.emit:
+        args.emit.mkdir(parents=True, exist_ok=True)
+        for case in cases:
+            if (text := emitted(case)) is not None:
+                (args.emit / f"{case.name}.cu").write_text(text, encoding="utf-8")
+    return bool(args.table or args.emit)
 
 
 def made_of(cases: Iterable[Hashable], made: Callable[[Any], Any]) -> dict[Any, Any]:

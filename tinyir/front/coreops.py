@@ -9,6 +9,7 @@ where it takes the first element too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..ir.attrs import flat
@@ -19,7 +20,7 @@ from ..kit.diag import Diag, refuse
 from ..kit.phrase import Listing, Phrase
 from .builder import Builder, Ref, rounded
 from .ops import ELEMENTWISE, FRONT_OPS
-from .ops.table import Attr, Attrs, FrontOp, check_attrs
+from .ops.table import Attr, Attrs, FrontOp, check_attrs, registered
 from .shorttypes import LONG
 
 CORE: dict[str, FrontOp] = {}
@@ -27,11 +28,7 @@ _PADDINGS = ("Valid", "Same", "Custom")
 
 
 def _core(name: str, operands: int, *attrs: Attr) -> Callable[..., Any]:
-    def register(lower: Callable[..., Ref]) -> Callable[..., Ref]:
-        CORE[name] = FrontOp(name, (operands, operands), (1, 1), attrs, lower)
-        return lower
-
-    return register
+    return registered(CORE, name, row=partial(FrontOp, name, (operands, operands), (1, 1), attrs))
 
 
 def from_attrs(row: FrontOp, items: Sequence[tuple[str, Any]], at: str) -> tuple[Attrs, list[Diag]]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.table import registered
+
 Translation = Callable[[Any], Any]
 ONNX_OPS: dict[tuple[str, str], Translation] = {}
 FOLDS: dict[
@@ -20,21 +22,9 @@ FOLDS: dict[
 
 def onnx_op(*names: str, domain: str = "") -> Callable[[Translation], Translation]:
     """Register a translation under the ops' names."""
-
-    def register(translate: Translation) -> Translation:
-        for name in names:
-            ONNX_OPS[domain, name] = translate
-        return translate
-
-    return register
+    return registered(ONNX_OPS, *((domain, name) for name in names))
 
 
 def fold(*names: str) -> Callable[[Translation], Translation]:
     """Register a folding under the ops' names: it gets the node and the arrays of its inputs (None where absent)."""
-
-    def register(compute: Translation) -> Translation:
-        for name in names:
-            FOLDS[name] = compute
-        return compute
-
-    return register
+    return registered(FOLDS, *names)

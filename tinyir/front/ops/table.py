@@ -10,7 +10,8 @@ attributes, and returns the value, or a tuple of them, that the op gives:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...ir.expr import Expr
@@ -61,26 +62,30 @@ FRONT_OPS: dict[str, FrontOp] = {}
 ELEMENTWISE: dict[str, FrontOp] = {}  # by `fn`
 
 
+def registered(
+    table: dict[Any, Any], *keys: Hashable, row: Callable[[Any], Any] = lambda function: function
+) -> Callable[[Any], Any]:
+    """A decorator that puts a function into a table under keys, or the row that is made of it."""
+
+    def register(function: Any) -> Any:
+        table.update(dict.fromkeys(keys, row(function)))
+        return function
+
+    return register
+
+
 def front_op(
     name: str, inputs: int | tuple[int, int], outputs: int | tuple[int, int] = 1, attrs: Sequence[Attr] = ()
 ) -> Callable[..., Any]:
     """Register a lowering as the op `name`."""
-
-    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
-        FRONT_OPS[name] = FrontOp(name, _range(inputs), _range(outputs), tuple(attrs), lower)
-        return lower
-
-    return register
+    row = partial(FrontOp, name, _range(inputs), _range(outputs), tuple(attrs))
+    return registered(FRONT_OPS, name, row=row)
 
 
 def elementwise(name: str, inputs: int | tuple[int, int], attrs: Sequence[Attr] = ()) -> Callable[..., Any]:
     """Register a lowering as `Elementwise` with `fn` = `name`."""
-
-    def register(lower: Callable[..., Any]) -> Callable[..., Any]:
-        ELEMENTWISE[name] = FrontOp(f"Elementwise {name}", _range(inputs), (1, 1), tuple(attrs), lower)
-        return lower
-
-    return register
+    row = partial(FrontOp, f"Elementwise {name}", _range(inputs), (1, 1), tuple(attrs))
+    return registered(ELEMENTWISE, name, row=row)
 
 
 def _range(count: int | tuple[int, int]) -> tuple[int, int]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.table import registered
+
 Translation = Callable[[Any], Any]
 ATEN_OPS: dict[str, Translation] = {}
 FOLDS: dict[str, Translation] = {}  # the same, for nodes whose tensors are all known; they return an array, or None
@@ -18,24 +20,12 @@ FOLDS: dict[str, Translation] = {}  # the same, for nodes whose tensors are all 
 
 def aten(*names: str) -> Callable[[Translation], Translation]:
     """Register a translation under the names of overloads."""
-
-    def register(translate: Translation) -> Translation:
-        for name in names:
-            ATEN_OPS[name] = translate
-        return translate
-
-    return register
+    return registered(ATEN_OPS, *names)
 
 
 def fold(*names: str) -> Callable[[Translation], Translation]:
     """Register a folding under the names of overloads: it gets the call, whose tensors `call.array` gives."""
-
-    def register(compute: Translation) -> Translation:
-        for name in names:
-            FOLDS[name] = compute
-        return compute
-
-    return register
+    return registered(FOLDS, *names)
 
 
 __all__ = ["ATEN_OPS", "FOLDS", "aten", "fold"]
