@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -92,9 +93,10 @@ def _part_of(region: Region, sizes: Mapping[str, int], asked: Mapping[str, Box])
 
 
 def _must_be_few(region: Region, sizes: Mapping[str, int], part: Mapping[str, tuple[int, int]]) -> None:
-    points = math.prod(stop - start for start, stop in part.values())
-    inner = [math.prod(a.size.evaluate(sizes) for a in n.axes if a.size is not None) for n in _folds(region)]
-    if points * max(inner, default=1) > MOST_TERMS or points > MOST_POINTS:
+    outer = [stop - start for start, stop in part.values()]
+    inner = [[a.size.evaluate(sizes) for a in n.axes if a.size is not None] for n in _folds(region)]
+    points, terms = math.prod(outer), max(map(math.prod, inner), default=1)
+    if points * terms > MOST_TERMS or points > MOST_POINTS or min((*outer, *itertools.chain(*inner)), default=0) < 0:
         raise Unknown
 
 
