@@ -94,14 +94,6 @@ LISTED = (
     ("cu", "map joined", "wrong axis", r"= \(int\)blockIdx\.x;", "", "there is one CTA"),
     (
         "cu",
-        "flash over an image",
-        "phase not flipped",
-        r"\+\+q_next_slot",
-        "",
-        "two tiles go once through the ring of two",
-    ),
-    (
-        "cu",
         "",
         "stride",
         r"matrix_descriptor\(",

@@ -237,18 +237,19 @@ def _is_met_twice(m: Mutant) -> bool:
 
 
 def _is_before_the_first_use(m: Mutant) -> bool:
-    """Of a warp's barrier, between the one before and the one after it: what shared memory is touched before it is not
-    touched after it."""
+    """Of a warp's barrier, between the one before, or the kernel's begin, and the one after it: what shared memory is
+    touched before it is not touched after it."""
     if m.rule != "barrier dropped" or m.statement.scope != "warp":
         return False
     before, after = m.beside[: m.at], m.beside[m.at + 1 :]
-    if not all(any(isinstance(s, nodes.Barrier) for s in beside) for beside in (before, after)):
+    is_in_turns = any(isinstance(s, nodes.For) for s in m.path)
+    if not all(any(isinstance(s, nodes.Barrier) for s in part) for part in (before if is_in_turns else after, after)):
         return False
     shared = {s.name for s in statements(m.kernel.body) if isinstance(s, nodes.Shared)}
 
     def touched(some: Iterable[Any]) -> set[str]:
         near = itertools.takewhile(lambda s: not isinstance(s, nodes.Barrier), some)
-        return {name for s in statements(near) for name in names_in(s)} & shared
+        return {n for s in statements(near) if not isinstance(s, nodes.Shared) for n in names_in(s)} & shared
 
     return not touched(reversed(before)) & touched(after)
 
@@ -260,7 +261,28 @@ def _is_fenced_already(m: Mutant) -> bool:
     return m.rule == "fence of registers dropped" and len(between) < m.at and all(isinstance(s, told) for s in between)
 
 
+def _is_never_reached(m: Mutant) -> bool:
+    """Of a chunk of columns no block but the first is cut."""
+    loop = next((s for s in reversed(m.path) if isinstance(s, nodes.For)), None)
+    plan = next(p for p in m.module.plans.plans if p.regions == m.kernel.regions)
+    is_chunk = any(axis.startswith("c0") for bind in plan.bind for axis in bind.axes)
+    return is_chunk and loop is not None and str(loop.high) == "cut"
+
+
+def _is_order_alone(m: Mutant) -> bool:
+    """Whose turn it is at the tensor cores: two groups whose products are beside each other give what they give."""
+    if m.rule == "waits for the other phase":
+        return m.statement.barrier.name == "turn"
+    if m.rule != "phase begins turned":
+        return False
+    phase = f"{m.statement.name}.phase"
+    users = [s for s in statements(m.kernel.body) if any(phase in e.names() for e in exprs_in(s))]
+    return all(isinstance(s, nodes.Wait) and s.barrier.name == "turn" for s in users)
+
+
 HARMLESS = (
+    _is_never_reached,
+    _is_order_alone,
     _is_fenced_already,
     _is_slot_of_its_own_ring,
     _is_never_filled_again,
@@ -274,11 +296,15 @@ HARMLESS = (
 
 def is_for_values(m: Mutant) -> bool:
     """Whether a fault leaves other numbers, and everything in its order: what a statement does not fill another has
-    filled before; of a sum that threads scale between products the checker cannot tell where it begins."""
+    filled before; of a sum that threads scale between products the checker cannot tell where it begins; and of a ring
+    that threads copy to, which slot is whose."""
     s, every = m.statement, list(statements(m.kernel.body))
     if m.rule in ("fill dropped", "operand not loaded"):
         kinds = FILLS if m.rule == "fill dropped" else (nodes.Ldmatrix,)
         return any(isinstance(o, kinds) and o.to.name == s.to.name and o is not s for o in every)
+    if m.rule == "begins a slot later":
+        read = {o.source.name for o in every if isinstance(o, nodes.Ldmatrix) and f"{s.name}.slot" in str(o)}
+        return any(isinstance(o, nodes.Copy) and o.to.name in read for o in every)
     if m.rule in ("sum begun nowhere", "sum begun in each step"):
         return any(isinstance(o, nodes.Assign) and s.acc == o.to.name for o in every)
     return False
