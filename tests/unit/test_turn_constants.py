@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tinyir.ir import manifest, region
-from tinyir.ir.once import is_made_once
+from tinyir.ir.once import Once
 from tinyir.kernels.alternatives.turn_constants import turn_constants
 from tinyir.lower import lower_to
 from tinyir.play.region import play
@@ -59,7 +59,7 @@ def test_a_constant_follows_the_axes_of_its_kernel() -> None:
     assert [d for d in region.check(found) if d.is_error] == []
     assert [str(t.type) for t in found.program.buffers] == ["fp16[1, 3, 3, 16]"]
     assert [part.name for part in one.parts] == ["y.w", "y"] and (one.before, one.after) == (2.0, 1.0)
-    assert [is_made_once(found, part) for part in found.program.regions] == [True, False]
+    assert [Once(found).holds(part) for part in found.program.regions] == [True, False]
     assert np.array_equal(play(found, arrays())["y"], play(module, arrays())["y"])
 
 

@@ -14,7 +14,7 @@ from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.expr import Expr
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
-from tinyir.ir.once import is_made_once
+from tinyir.ir.once import Once
 from tinyir.kernels.alternatives.turn_buffers import turn_buffers, with_orders
 from tinyir.kernels.check import check as check_families
 from tinyir.kernels.parts.boxes import View
@@ -273,7 +273,7 @@ def test_what_is_broadcast_is_told_in_the_new_order() -> None:
 def test_weights_are_turned_once_and_images_at_each_run() -> None:
     planner = Planner(card_of("sm90", None))
     module = kernels_for(region.parse(BETWEEN.replace("region a\n", BESIDE, 1)), planner)
-    once = [r.name for r in module.program.regions if is_made_once(module, r)]
+    once = [r.name for r in module.program.regions if Once(module).holds(r)]
     assert once == ["y.w"]
     assert planner.us(module, module.program.region("y.w")) == 0.0
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyir.ir import manifest, region
-from tinyir.ir.once import is_made_once
+from tinyir.ir.once import Once
 from tinyir.ir.ops import OPS
 from tinyir.kernels.alternatives.work_once import SLOW
 from tinyir.lower import lower_to
@@ -50,7 +50,7 @@ def once_of(module: region.Module) -> dict[str, list[str]]:
     """The regions that are made once, each with its axes."""
     planned = lower_to("plan", module, "sm90")
     whole = region.Module(planned.program.model, planned.program.program)
-    return {r.name: [a.name for a in r.iters] for r in whole.program.regions if is_made_once(whole, r)}
+    return {r.name: [a.name for a in r.iters] for r in whole.program.regions if Once(whole).holds(r)}
 
 
 @pytest.mark.parametrize(

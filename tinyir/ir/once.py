@@ -39,10 +39,4 @@ class Once:
         )
 
 
-def is_made_once(module: Module, region: Region) -> bool:
-    """Whether a region reads constants of the model and nothing else, or nothing at all at sizes that are numbers, and
-    writes buffers that nothing else writes. A state is written at each run, whatever with."""
-    return Once(module).holds(region)
-
-
-__all__ = ["Once", "is_made_once"]
+__all__ = ["Once"]
