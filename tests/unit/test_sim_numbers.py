@@ -22,6 +22,7 @@ from .simulated import NAN, Trial, with_one_nan
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
 NUMPY = {"fp16": np.float16, "bf16": ml_dtypes.bfloat16}
+EIGHT = {"fp8e4m3": ml_dtypes.float8_e4m3fn, "fp8e5m2": ml_dtypes.float8_e5m2}
 INFINITY = {"fp16": 0x7C00, "bf16": 0x7F80}
 _POSITIVE = np.array(
     # 0, infinity; NaN quiet and signalling; the ends of the subnormals; the greatest number; one, what is beside it,
@@ -109,6 +110,46 @@ def of_pairs(name: str) -> Trial:
         "unsigned int",
         x,
         halves_of(found, "fp16").view(np.uint32),
+    )
+
+
+def to_bytes(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers, half ways between them and their neighbours, special ones; and the byte that each becomes."""
+    if dtype in EIGHT:
+        every = np.sort(np.arange(0x100, dtype=np.uint8).view(EIGHT[dtype]).astype(np.float32))
+        every = every[np.isfinite(every)]
+        middle = (every + np.r_[every[1:], 2 * every[-1] - every[-2]]) / 2
+        near = np.concatenate([every, middle])
+    else:
+        near = np.r_[-131:260:0.5].astype(np.float32)
+    x = np.concatenate([near, *(np.nextafter(near, np.float32(to)) for to in (np.inf, -np.inf)), SPECIAL])
+    x = x[: x.size // 4 * 4]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype in EIGHT:
+            found, over = x.astype(EIGHT[dtype]).view(np.uint8), {"fp8e4m3": 0x7F, "fp8e5m2": 0x7E}[dtype]
+            found = np.where(np.isnan(x), np.signbit(x) * np.uint8(0x80) | np.uint8(over), found)
+        else:
+            low, high = (-128, 127) if dtype == "i8" else (0, 255)
+            found = np.clip(np.trunc(np.nan_to_num(x)), low, high).astype(np.int64)
+    return x, found.astype(np.uint8)
+
+
+def four_bytes(dtype: str, is_mixed: bool) -> Trial:
+    """Four numbers to a word, of about the same size, or of all sizes."""
+    x, found = to_bytes(dtype)
+    order = np.random.default_rng(9).permutation(x.size) if is_mixed else np.arange(x.size)
+    call = f"{dtype}s_of(X[4 * i], X[4 * i + 1], X[4 * i + 2], X[4 * i + 3])"
+    return applied(call, "float", "unsigned int", x[order], found[order].view(np.uint32))
+
+
+def pair_of_eight(dtype: str) -> Trial:
+    """Two numbers to half a word, the greatest where they are beyond it."""
+    x, found = to_bytes(dtype)
+    most = float(ml_dtypes.finfo(EIGHT[dtype]).max)
+    inside = np.abs(x) <= most
+    x, found = x[inside][: inside.sum() // 2 * 2], found[inside][: inside.sum() // 2 * 2]
+    return applied(
+        f"pair_of_{dtype}(X[2 * i], X[2 * i + 1])", "float", "unsigned int", x, found.view(np.uint16).astype(np.uint32)
     )
 
 

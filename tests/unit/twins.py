@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import numpy as np
 
@@ -66,6 +67,8 @@ TRIALS: Trials = {
     **_named("rounded to", test_sim_numbers.rounded, ("fp16",), ("bf16",)),
     **_named("pair of", test_sim_numbers.rounded_pairs, ("fp16",), ("bf16",)),
     **_named("of pairs", test_sim_numbers.of_pairs, ("difference",), ("product",)),
+    **_named("four bytes", test_sim_numbers.four_bytes, *product(("i8", "u8", "fp8e4m3", "fp8e5m2"), (False, True))),
+    **_named("pair of eight bits", test_sim_numbers.pair_of_eight, ("fp8e4m3",), ("fp8e5m2",)),
     "raised pairs": test_sim_numbers.raised_pairs,
     "load_once": test_sim_numbers.loaded,
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from ..kit.records import dataclass
-from . import activations, ampere, hopper, tf32, words
+from . import activations, ampere, hopper, packed, tf32, words
 from .dtypes import DTYPES
 
 
@@ -92,7 +92,7 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
                             __funnelshift_r(w[3], w[4], bits));
 }""",  # noqa: E501
     ),
-    *(Intrinsic(*row) for row in (*ampere.GUARDED, *tf32.GUARDED, *hopper.GUARDED, *words.GUARDED)),
+    *(Intrinsic(*row) for row in (*ampere.GUARDED, *tf32.GUARDED, *hopper.GUARDED, *words.GUARDED, *packed.GUARDED)),
 )
 
 
@@ -121,12 +121,11 @@ PLAIN = (
     Intrinsic(
         "quotient_of",
         """\
-// a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
+// a / b of a b that divides many, with the reciprocal of |b| and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
 __device__ __forceinline__ float quotient_of(float a, float b) {
   const float size = fabsf(b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
-  const float d = b * scale, n = a * scale, r = 1.0f / d, q = n * r;
-  const float p = fmaf(fmaf(-q, d, n), r, q);
-  return p == p ? copysignf(p, q) : q;
+  const float d = size * scale, n = a * copysignf(scale, b), r = 1.0f / d, q = n * r, over = fmaf(q, d, -n);
+  return fabsf(over) <= 0x1.fffffep127f ? fmaf(-over, r, q) : q;  // an infinity is what it is
 }""",  # noqa: E501
     ),
     *(Intrinsic(*row) for row in activations.ROWS),
@@ -269,7 +268,13 @@ template <class T> __device__ __forceinline__ bool is_negative(T x) { return x <
 __device__ __forceinline__ bool is_negative(float x) { return x < 0.0f; }
 __device__ __forceinline__ bool is_negative(double x) { return x < 0.0; }""",  # noqa: E501
     ),
-    _template("T absolute(T x)", "return is_negative(x) ? (T)((T)0 - x) : (T)(x + (T)0);"),
+    Intrinsic(
+        "absolute",
+        """\
+template <class T> __device__ __forceinline__ T absolute(T x) { return is_negative(x) ? (T)((T)0 - x) : x; }
+__device__ __forceinline__ float absolute(float x) { return fabsf(x); }
+__device__ __forceinline__ double absolute(double x) { return fabs(x); }""",
+    ),
     _template("T sign(T x)", "return is_negative(x) ? (T)-1 : x > (T)0 ? (T)1 : (T)(x + (T)0);"),
     Intrinsic(
         "square_root",
@@ -396,7 +401,7 @@ template <class T, class Word, T (*fold)(T, T)> __device__ __forceinline__ void 
   }
 }""",
     ),
-    *(Intrinsic(*row) for row in (*hopper.PLAIN, *ampere.PLAIN, *tf32.PLAIN)),
+    *(Intrinsic(*row) for row in (*hopper.PLAIN, *ampere.PLAIN, *tf32.PLAIN, *packed.PLAIN)),
 )
 INTRINSICS: tuple[Intrinsic, ...] = (*TYPES, *GUARDED, *PLAIN)
 _TEXTS = {item.name: item.text for item in INTRINSICS}

@@ -36,6 +36,9 @@ from .fold import type_of
 from .point import Fresh, Point, element_store, split
 
 
+BYTES = ("i8", "u8")  # to which neighbours are rounded four at a time
+
+
 @dataclass
 class SideBySide:
     """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and
@@ -125,8 +128,13 @@ class SideBySide:
         return self._is_whole(body)
 
     def _held(self, item: Yield, body: Body) -> Body:
-        """Registers for the neighbours of an output, in the dtype of arithmetic; gives what is stored of each."""
-        is_rounded = isinstance(body, Unary) and body.op == "cast" and body.x.dtype == wide(body.dtype)
+        """Registers for the neighbours of an output, in the dtype of arithmetic; gives what is stored of each. What is
+        rounded to a float of memory, or from one of arithmetic to a byte, is rounded as it is stored."""
+        is_rounded = (
+            isinstance(body, Unary)
+            and body.op == "cast"
+            and (body.x.dtype == wide(body.dtype) or body.x.dtype.name == "fp32" and body.dtype.name in BYTES)
+        )
         value = body.x if is_rounded else body
         name, at = self.fresh.name(f"{item.output}.v"), (Expr.of(self.turn),)
         held: Body = Read(name, at, value.dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.body import Body, Random, Read, Select, substitute, walk
+from ...ir.body import Body, Random, Read, Select, Unary, substitute, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
@@ -20,9 +20,11 @@ from ...ir.runs import offset_of
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
+from ...target import packed
 from ...target.ampere import COPIES
+from ...target.arch import ARCHS
 from .once import WORD_BYTES
-from .value import SMALL_FLOATS, memory_type
+from .value import SMALL_FLOATS, arithmetic_type, memory_type
 
 PIECE = 16  # rows and columns of a fragment
 COLUMNS = 8  # of a fragment of an accumulator
@@ -345,6 +347,9 @@ class Ampere:
         if s.to.name in self.in_words:
             self._words_at_once(s)
             return
+        if self._is_of_bytes(s):
+            self._bytes_at_once(s)
+            return
         ((name, size),) = s.over
         is_store = isinstance(s, nodes.Store)
         place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index, s.value.slot)
@@ -395,6 +400,33 @@ class Ampere:
         self.say(f"{{ const {kind} piece = {self._loaded(s, kind, first)};")
         self.say("#pragma unroll")
         self.say(f"for (int {e} = 0; {e} < {count}; ++{e}) {to} = piece.x[{e}]; }}")
+        self.integers.ranges = outer
+
+    def _is_of_bytes(self: Any, s: nodes.Assign | nodes.Store) -> bool:
+        """Whether a statement rounds floats to neighbours in memory of which each is a byte, four or more of them."""
+        value, count = s.value, s.over[0][1].constant
+        if not isinstance(s, nodes.Store) or not isinstance(value, Unary) or value.op != "cast":
+            return False
+        words = (*packed.INTEGERS, *(packed.FLOATS if ARCHS[self.kernel.arch].has_tma else ()))
+        is_wide = arithmetic_type(value.x.dtype) == "float"
+        return is_wide and value.dtype.name in words and count is not None and count % WORD == 0
+
+    def _bytes_at_once(self: Any, s: nodes.Store) -> None:
+        """Floats as neighbours of a tensor of bytes, four to a word (`target.packed`)."""
+        ((name, size),) = s.over
+        count, outer = size.evaluate({}) // WORD, self.integers.ranges
+        first = self._element(s.to.name, tuple(e.substitute({name: ZERO}) for e in s.to.index), s.to.slot)
+        kind, e = f"vector_of<unsigned int, {count}>", self.names.of("integer", name)
+        self.integers.ranges = {**outer, name: Interval(0, count - 1)}
+        four = (substitute(s.value.x, {name: WORD * Expr.of(name) + n}) for n in range(WORD))
+        for line in (
+            f"{{ {kind} piece;",
+            "#pragma unroll",
+            f"for (int {e} = 0; {e} < {count}; ++{e})",
+            f"  piece.x[{e}] = {s.value.dtype}s_of({', '.join(map(self.values.value, four))});",
+            f"*({kind} *)&{first} = piece; }}",
+        ):
+            self.say(line)
         self.integers.ranges = outer
 
     def _of_words(self: Any, name: str, index: tuple[Expr, ...]) -> str:

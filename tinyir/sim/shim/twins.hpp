@@ -49,6 +49,33 @@ __device__ float recip_approx(float x) {
   return fabsf(y) < 1.17549435e-38f ? copysignf(0.0f, y) : y;
 }
 
+// Floats towards zero, at most a byte's range, NaN as 0: four in a word.
+inline tinyir_uint tinyir_byte_of(float x, float low, float high) { return x != x ? 0u : (unsigned char)(int)fminf(fmaxf(x, low), high); }
+__device__ tinyir_uint i8s_of(float a, float b, float c, float d) {
+  const float x[4] = {a, b, c, d};
+  tinyir_uint y = 0;
+  for (int n = 0; n < 4; ++n) y |= tinyir_byte_of(x[n], -128.0f, 127.0f) << 8 * n;
+  return y;
+}
+__device__ tinyir_uint u8s_of(float a, float b, float c, float d) {
+  const float x[4] = {a, b, c, d};
+  tinyir_uint y = 0;
+  for (int n = 0; n < 4; ++n) y |= tinyir_byte_of(x[n], 0.0f, 255.0f) << 8 * n;
+  return y;
+}
+// Floats of 8 bits with `digits` of fraction, the greatest of them for what is beyond: two in half a word.
+inline tinyir_uint tinyir_small_of(float x, int digits, int bias, tinyir_uint most) {
+  const float size = fabsf(x);
+  const int own = (int)(__float_as_uint(size) >> 23) - 127, exponent = own < 1 - bias ? 1 - bias : own;
+  const double steps = ldexp((double)size, digits - exponent);  // of which a number is a whole count
+  const double whole = floor(steps), rest = steps - whole;
+  const double near = rest > 0.5 || (rest == 0.5 && (long long)whole % 2) ? whole + 1 : whole;
+  const double code = size <= 1e9f ? near + ((exponent + bias - 1) << digits) : most;
+  return (__float_as_uint(x) >> 24 & 0x80u) | (code < most ? (tinyir_uint)code : most);
+}
+__device__ tinyir_uint pair_of_fp8e4m3(float low, float high) { return tinyir_small_of(low, 3, 7, 0x7e) | tinyir_small_of(high, 3, 7, 0x7e) << 8; }
+__device__ tinyir_uint pair_of_fp8e5m2(float low, float high) { return tinyir_small_of(low, 2, 15, 0x7b) | tinyir_small_of(high, 2, 15, 0x7b) << 8; }
+
 __device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
 
 __device__ void copy_16(void* to, const void* from) {

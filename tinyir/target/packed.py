@@ -1,0 +1,67 @@
+"""Floats as four bytes of a word: what is stored as integers or floats of 8 bits, side by side. Rows of
+`target.intrinsics`.
+
+    i8s_of(a, b, c, d)         as i8_of gives each, the first in the lowest byte
+    fp8e4m3s_of(a, b, c, d)    as fp8e4m3_of_float gives each
+
+One by one a float that becomes an integer takes the slow unit for conversions, and one that becomes fp8 some 20
+instructions; two at once they take one. The unit for fp8 rounds to the greatest number what is beyond the range, so that
+four of which one is there, or is NaN, go one by one.
+"""
+
+from __future__ import annotations
+
+_INLINE = "__device__ __forceinline__ "
+# What the greatest number of each is, and what still rounds to it.
+_LARGEST = {"fp8e4m3": ("e4m3", "464.0f"), "fp8e5m2": ("e5m2", "61439.996f")}
+
+
+def _of_integers(name: str, sign: str) -> tuple[str, str]:
+    given = ", ".join(f'"r"(__float2int_rz({x}))' for x in "abcd")
+    ptx = "; ".join(f"cvt.pack.sat.{sign}8.s32.b32 {to}" for to in ("t, %4, %3, 0", "%0, %2, %1, t"))
+    return (
+        f"{name}s_of",
+        f"""\
+{_INLINE}unsigned int {name}s_of(float a, float b, float c, float d) {{
+  unsigned int y;
+  asm("{{.reg .b32 t; {ptx};}}" : "=r"(y) : {given});
+  return y;
+}}""",
+    )
+
+
+def _pair(dtype: str) -> tuple[str, str]:
+    word = _LARGEST[dtype][0]
+    return (
+        f"pair_of_{dtype}",
+        f"""\
+{_INLINE}unsigned int pair_of_{dtype}(float low, float high) {{
+  unsigned short y;
+  asm("cvt.rn.satfinite.{word}x2.f32 %0, %1, %2;" : "=h"(y) : "f"(high), "f"(low));
+  return y;
+}}""",
+    )
+
+
+def _of_floats(dtype: str) -> tuple[str, str]:
+    largest = _LARGEST[dtype][1]
+    inside = " && ".join(f"fabsf({x}) <= {largest}" for x in "abcd")
+    single = " | ".join(
+        f"(unsigned int){dtype}_of_float({x}).bits" + (f" << {8 * n}" if n else "") for n, x in enumerate("abcd")
+    )
+    return (
+        f"{dtype}s_of",
+        f"""\
+{_INLINE}unsigned int {dtype}s_of(float a, float b, float c, float d) {{
+  if ({inside})
+    return pair_of_{dtype}(a, b) | pair_of_{dtype}(c, d) << 16;
+  return {single};
+}}""",
+    )
+
+
+GUARDED = (_of_integers("i8", "s"), _of_integers("u8", "u"), _pair("fp8e4m3"), _pair("fp8e5m2"))
+PLAIN = (_of_floats("fp8e4m3"), _of_floats("fp8e5m2"))
+INTEGERS, FLOATS = ("i8", "u8"), tuple(_LARGEST)
+
+__all__ = ["FLOATS", "GUARDED", "INTEGERS", "PLAIN"]
