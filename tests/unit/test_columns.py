@@ -53,6 +53,21 @@ CASES = {  # widths of accesses, tensors, body
         "for i0: 24\n%y = reduce sum (k0: 5, k1: R) : fp32 { mul(cast(X[k0, k1, i0]) : fp32, w[k1]) "
         "}\nyield Y[i0] = cast(%y) : fp16",
     ),
+    "a flat tensor's rows, which begin between accesses": (
+        {8, 1},
+        "in X : fp16[72*R + 3]\nin b : fp32[72]\nout Y : fp32[72]",
+        "for i0: 72\n%y = reduce sum (k0: R) : fp32 { cast(X[i0 + 72*k0 + 3]) : fp32 }\nyield Y[i0] = add(%y, b[i0])",
+    ),
+    "some of a matrix' columns": (
+        {4, 1},
+        "in X : fp32[R, 96]\nin Z : fp32[R, 92]\nout Y : fp32[75]",
+        "for i0: 75\n%y = reduce sum (k0: R) : fp32 { mul(X[k0, i0 + 6], Z[k0, i0 + 2]) }\nyield Y[i0] = %y",
+    ),
+    "rows that begin at other places": (
+        {4, 1},
+        "in X : fp32[R, 96]\nin Z : fp32[R, 92]\nout Y : fp32[72]",
+        "for i0: 72\n%y = reduce sum (k0: R) : fp32 { mul(X[k0, i0 + 6], Z[k0, i0 + 1]) }\nyield Y[i0] = %y",
+    ),
     "products of integers": (
         {4, 1},
         "in X : i32[R, 12]\nout Y : i32[12]",

@@ -65,6 +65,16 @@ CASES = {  # crossed reads, tensors, body
         "in X : fp16[72, 40]\nout Y : fp16[40, 64]",
         "for i0: 40, i1: 64\nyield Y[i0, i1] = X[i1 + 1, i0]",
     ),
+    "a flat tensor": (
+        1,
+        "in X : fp16[40*N + 1]\nout Y : fp16[40, N]",
+        "for i0: 40, i1: N\nyield Y[i0, i1] = X[i0 + 40*i1 + 1]",
+    ),
+    "blocks of a flat tensor": (
+        1,
+        "in X : fp16[5120]\nout Y : fp16[64, 80]",
+        "for i0: 64, i1: 80\nyield Y[i0, i1] = X[i0 + 64*i1]",
+    ),
     "heads of attention": (
         1,
         "in X : fp16[B, H, M, 8]\nout Y : fp16[B, 8, M, H]",
@@ -113,6 +123,7 @@ BLOCKS = {  # sides of those in which a tensor is turned
     "blocks of eight, tiles that hang over": {8},
     "blocks of a short axis": {8},
     "blocks of bytes": {8},
+    "blocks of a flat tensor": {8},
     "blocks of a sum with its transpose": {4},
     "blocks of two tensors, shifted by whole ones": {4},
     "shifted by less than a block": {8},

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from .body import Axis, Body, BroadcastInDim, Gather, Literal, Read, Reduce, Ref, Scan, Scatter, Select, Transpose, walk
 from .expr import Expr, Floor
 from .region import Region
-from .traits import bodies_of
+from .traits import bodies_of, nearest
 
 ACCESS_BYTES = 16  # the most that a thread moves in one access
 
@@ -56,8 +56,8 @@ def across_of(region: Region, read: Read) -> Axis | None:
     """The axis along which a read's neighbours are, where that is not the region's last one, which must vary slower in
     it."""
     axes = {a.name: a for a in region.iters}
-    names = [n for n in read.index[-1].names() if n in axes] if read.index else []
-    is_slow = any(region.iters[-1].name in e.names() for e in read.index[:-1])
+    names = [n for n in nearest(read.index[-1:]) if n in axes]
+    is_slow = any(region.iters[-1].name in e.names() for e in read.index)
     if len(names) != 1 or names[0] == region.iters[-1].name or not is_slow:
         return None
     return axes[names[0]] if _is_beside(read.index[-1], names[0]) else None

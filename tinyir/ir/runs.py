@@ -135,6 +135,22 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
 
 
 @functools.lru_cache(maxsize=4096)
+def column_run(region: Region, width: int) -> Run | None:
+    """The run of the last axis of what folds columns, in vectors of `width`: all rows of what is read begin as far
+    behind a whole access, though not on one, `X[i0 + 8192*k0 + 1]`. None where they do not."""
+    found = map_run(region, 1, width)
+    whole = found if found is not None and found.is_whole else None
+    axes = region.iters[-1:]
+    starts = [s for s in _starts(region, (axes,), is_everywhere=True) if not s.is_written]
+    if whole is not None and not _singles(starts, width) or not starts or not _folds_by_neighbours(region):
+        return whole
+    skew = Expr.of(next((c for c, m in starts[0].at.terms if not m), 0) % width)
+    is_even = all(s.step == s.shared == 1 and is_multiple(s.at - skew, width) for s in starts)
+    run = Run(axes, width, skew)
+    return run if is_even and _fits(starts, width) and _is_worth_cutting(run) else whole
+
+
+@functools.lru_cache(maxsize=4096)
 def singles_of(region: Region, count: int, width: int) -> tuple[int, ...]:
     """Bytes from one point's element to the next, of each read of the run of a map that is taken one by one, since it
     begins between two accesses, or has elements between them."""
@@ -302,6 +318,7 @@ def _all_axes(region: Region, body: Body) -> set[str]:
 
 __all__ = [
     "Run",
+    "column_run",
     "map_run",
     "map_runs",
     "number_in",

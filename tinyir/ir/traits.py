@@ -9,12 +9,26 @@ from .body import Axis, Binary, Body, Index, Random, Read, Reduce, Ref, Scan, Se
 from .expr import ONE, Expr
 from .region import Let, Region
 
+FAR = 32  # elements from which those along one axis are not beside those along another
+
 
 @functools.lru_cache(maxsize=4096)
 def nearest(index: tuple[Expr, ...]) -> frozenset[str]:
     """The axes along which the nearest elements are: those of the last place that is not a number. Behind it come dims
-    of one element."""
-    return next((frozenset(e.names()) for e in reversed(index) if any(e.names())), frozenset())
+    of one element. Of a place in a flat tensor, `i0 + 8192*k0`, those whose elements are not far apart."""
+    place = next((e for e in reversed(index) if any(e.names())), None)
+    if place is None:
+        return frozenset()
+    names = frozenset(place.names())
+    beside = {m[0] for c, m in place.terms if abs(c) < FAR and len(m) == 1} & names
+    far = {n for n in names if all(abs(c) >= FAR or len(m) > 1 for c, m in place.terms if n in m)} & _plain(place)
+    return names - far if beside - far else names
+
+
+def _plain(place: Expr) -> frozenset[str]:
+    """The names of a place that are terms of it, and are in no division."""
+    inner = {n for _, m in place.terms for atom in m if not isinstance(atom, str) for n in atom.num.names()}
+    return frozenset(n for _, m in place.terms for n in m if isinstance(n, str)) - inner
 
 
 @functools.lru_cache(maxsize=4096)

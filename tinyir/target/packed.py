@@ -5,8 +5,8 @@
     fp8e4m3s_of(a, b, c, d)    as fp8e4m3_of_float gives each
 
 One by one a float that becomes an integer takes the slow unit for conversions, and one that becomes fp8 some 20
-instructions; two at once they take one. The unit for fp8 rounds to the greatest number what is beyond the range, so that
-four of which one is there, or is NaN, go one by one.
+instructions; two at once they take one. The unit for fp8 rounds to the greatest number what is beyond the range, so
+that four of which one is there, or is NaN, go one by one.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Let, Region
-from ...ir.runs import Run, map_run
+from ...ir.runs import Run, column_run
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
-from ..parts.point import Fresh, Values, below, divides, names_in, split
+from ..parts.point import Fresh, Values, divides, names_in, split
 from ..parts.side_by_side import SideBySide
 from ..parts.statements import Statements
 from .declare import parts_of, rounds_of
@@ -57,8 +57,7 @@ def columns_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 
 def _check(plan: Plan, region: Region, folds: tuple[Let, ...]) -> None:
-    run = map_run(region, 1, plan.widest) if folds and plan.vectorize else None
-    is_run = not plan.vectorize or run is not None and run.is_whole
+    is_run = not plan.vectorize or bool(folds) and column_run(region, plan.widest) is not None
     if not folds or not is_run or len(plan.threads) != 2 or plan.tile != (plan.threads[0] * plan.widest,):
         raise tile_beyond(plan)
 
@@ -73,6 +72,7 @@ class _Columns:
     plan: Plan
     region: Region
     folds: tuple[Let, ...]
+    run: Run
     fresh: Fresh
     parts: tuple[tuple[str, ...], ...]
     cut: Axis
@@ -81,9 +81,10 @@ class _Columns:
     def of(plan: Plan, region: Region, folds: tuple[Let, ...]) -> _Columns:
         fresh, last = Fresh(names_in(region)), region.iters[-1]
         parts = tuple(tuple(fresh.name(f"{let.name}.part") for let in folds) for _ in rounds_of(plan))
-        return _Columns(
-            plan, region, folds, fresh, parts, Axis(fresh.name(f"{last.name}.o"), last.size.ceildiv(plan.tile[0]))
-        )
+        run = column_run(region, plan.widest) if plan.vectorize else None
+        run = run or Run((last,), plan.widest)
+        tiles = (last.size + run.skew).ceildiv(plan.tile[0])
+        return _Columns(plan, region, folds, run, fresh, parts, Axis(fresh.name(f"{last.name}.o"), tiles))
 
     @property
     def last(self) -> Axis:
@@ -97,8 +98,8 @@ class _Columns:
 
     @property
     def corner(self) -> Expr:
-        """The first column of a CTA."""
-        return self.plan.tile[0] * Expr.of(self.cut.name)
+        """The first column of a CTA: the first access of all may begin before the first column."""
+        return self.plan.tile[0] * Expr.of(self.cut.name) - self.run.skew
 
     def folded(self) -> tuple[Statement, ...]:
         """What each thread folds, put where its column's threads meet."""
@@ -114,28 +115,42 @@ class _Columns:
             puts.append(nodes.Store(place, Read(name, (at,), dtype), over))
         first = nodes.Let(self.last.name, self.corner + width * Expr.of("thread.x"))
         counter = Expr.of(self.fresh.of("c"))
-        loop = nodes.For(
-            str(counter),
-            Expr.of("thread.y"),
-            length_of(self.region),
-            tuple(self._steps(accumulators, counter)),
-            step=Expr.of(self.plan.threads[1]),
-            unroll=AT_ONCE,
-        )
-        is_whole = divides(self.plan.tile[0], self.last.size)
-        inside = () if is_whole else (Bound(Expr.of(self.last.name), upper=self.last.size - (width - 1)),)
+        steps, singles = self._steps(accumulators, counter)
+        guard = self._inside(Expr.of(self.last.name), width)
+        is_cut = self.run.skew != ZERO or guard and not self.run.is_whole
+        column = Expr.of(self.last.name) + self.fresh.of("v")
+        one = nodes.If(self._inside(column, 1), tuple(singles))
+        cut = nodes.For(self.fresh.of("v"), ZERO, Expr.of(width), (one,), unroll=0)
+        otherwise = (self._loop(counter, [cut]),) if is_cut else ()
+        loop = self._loop(counter, steps)
         # a loop of its own keeps the name of the column to itself
         walk = nodes.For(
-            self.fresh.of("w"), ZERO, ONE, (first, nodes.If(inside, (loop,)) if inside else loop), unroll=0
+            self.fresh.of("w"), ZERO, ONE, (first, nodes.If(guard, (loop,), otherwise) if guard else loop), unroll=0
         )
         return (*registers, walk, *puts)
 
-    def _steps(self, accumulators: list[str], counter: Expr) -> Iterable[Statement]:
-        """One element of each fold, of all columns of the thread."""
-        width = self.plan.widest
-        run, first = Run((self.last,), width), Expr.of(self.last.name)
+    def _inside(self, column: Expr, width: int) -> tuple[Bound, ...]:
+        """What says that `width` columns are there."""
+        lower = None if self.run.skew == ZERO else ZERO
+        is_whole = self.run.skew == ZERO and divides(self.plan.tile[0], self.last.size)
+        return () if is_whole else (Bound(column, lower, self.last.size - (width - 1)),)
+
+    def _loop(self, counter: Expr, steps: Iterable[Statement]) -> Statement:
+        """The elements of the fold that are a thread's."""
+        return nodes.For(
+            str(counter),
+            Expr.of("thread.y"),
+            length_of(self.region),
+            tuple(steps),
+            step=Expr.of(self.plan.threads[1]),
+            unroll=AT_ONCE,
+        )
+
+    def _steps(self, accumulators: list[str], counter: Expr) -> tuple[list[Statement], list[Statement]]:
+        """One element of each fold, of all columns of the thread; and of one of them."""
+        width, first = self.plan.widest, Expr.of(self.last.name)
         beside = SideBySide(
-            self.region, self.fresh, run, first, {self.last.name: self.corner + width * Expr.of("thread.x")}
+            self.region, self.fresh, self.run, first, {self.last.name: self.corner + width * Expr.of("thread.x")}
         )
         at = Expr.of(beside.turn) if width > 1 else ZERO
         steps: list[Statement] = []
@@ -147,7 +162,7 @@ class _Columns:
             steps.append(
                 nodes.Assign(Place(name, (at,)), Binary(fold_word(fold.op, dtype), held, cast(element, dtype), dtype))
             )
-        return beside.loop(steps) if width > 1 else steps
+        return beside.loop(steps) if width > 1 else steps, steps
 
     def joined(self) -> tuple[Statement, ...]:
         """The rounds in which a column's numbers become one, and what is made of it."""
@@ -161,7 +176,7 @@ class _Columns:
         known = {let.name: cast(total, let.expr.dtype) for let, total in zip(self.folds, totals)}
         values = Statements(self.region, self.fresh, known).at_point(self.region.yields)
         columns, threads = self.plan.tile[0], self.plan.threads[0] * self.plan.threads[1]
-        inside = () if divides(columns, self.last.size) else below(Expr.of(self.last.name), self.last.size)
+        inside = self._inside(Expr.of(self.last.name), 1)
         here = (*lines, *values)
         body = (nodes.Let(self.last.name, self.corner + column), *((nodes.If(inside, here),) if inside else here))
         walk = nodes.For(str(column), Expr.of("thread.index"), Expr.of(columns), body, step=Expr.of(threads))

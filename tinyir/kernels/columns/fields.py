@@ -4,7 +4,7 @@ the fold]`."""
 from __future__ import annotations
 
 from ...ir.plan import Vectorize
-from ...ir.runs import WIDTHS, map_run
+from ...ir.runs import WIDTHS, column_run
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
@@ -16,7 +16,7 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     plan, region = case.plan, case.problem.region
     last = region.iters[-1:]
-    runs = [run for width in WIDTHS if (run := map_run(region, 1, width)) is not None and run.is_whole]
+    runs = [run for width in WIDTHS if (run := column_run(region, width)) is not None]
     lanes = plan.threads[0] if plan.threads else 0
     return {
         "tile": only((lanes * plan.widest,)),

@@ -9,7 +9,7 @@ from ...ir.accumulate import is_plain
 from ...ir.body import Gather, Reduce, Ref, Scan, Scatter, Transpose, walk
 from ...ir.expr import Expr
 from ...ir.region import Let, Region
-from ...ir.runs import WIDTHS, Run, map_run
+from ...ir.runs import WIDTHS, Run, column_run
 from ...ir.traits import axes_of, bodies_of, extent_of, reads_apart
 
 INSIDE = (Reduce, Ref, Gather)  # of a fold nothing that another value needs
@@ -38,8 +38,7 @@ def folds_of_columns(region: Region) -> tuple[Let, ...]:
 
 def runs_of_columns(region: Region) -> tuple[Run | None, ...]:
     """The vectors along the last axis that are worth a plan: the widest, and single elements."""
-    runs = (map_run(region, 1, width) for width in WIDTHS)
-    widest = next((run for run in runs if run is not None and run.is_whole), None)
+    widest = next((run for width in WIDTHS if (run := column_run(region, width)) is not None), None)
     return (widest, None) if widest is not None else (None,)
 
 

@@ -35,7 +35,6 @@ from ...kit.records import dataclass, field, replace
 from .fold import type_of
 from .point import Fresh, Point, element_store, split
 
-
 BYTES = ("i8", "u8")  # to which neighbours are rounded four at a time
 
 
