@@ -97,6 +97,12 @@ def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> 
         place, is_inside = _places(b, x, index, axis)
         found = Sunk(b, place, index.shape, axis).picked(x)
         return b.emit("WHERE", is_inside, found, b.const(0, x.dtype, index.shape))
+    return elements_at(b, x, index, axis)
+
+
+def elements_at(b: Builder, x: Ref, index: Ref, axis: int) -> Ref:
+    """For each element of an index the element of x at that index along `axis`, and at its own place along the
+    others."""
     return b.emit("GATHER", b.reshape(x, [product(x.shape)]), _places(b, x, index, axis)[0], axis=0)
 
 
