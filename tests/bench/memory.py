@@ -43,7 +43,7 @@ from tests.bench.memory_ops import (  # noqa: E402
 )
 
 RUNS = 15
-NEAR = {"fp32": 3e-5, "fp16": 2e-3, "i8": 0.0, "i64": 0.0}  # of the largest number of an output
+NEAR = {"fp32": 3e-5, "fp16": 2e-3, "fp8e4m3": 0.0, "i8": 0.0, "i64": 0.0}  # of the largest number of an output
 SHAPES = (
     (4096, 1024),
     (8192, 8192),

@@ -15,9 +15,10 @@ EVERY = argparse.Namespace(only="", shapes="", dtypes="fp32,fp16", odd=False, be
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("odd", (False, True), ids=("aligned", "odd"))
 def test_each_op_compiles(op: str, odd: bool) -> None:
-    text = emitted(Case(op, "fp16", (6, 4096), odd))
+    case = Case(op, "fp16", (6, 4096), odd)
+    text = emitted(case)
     assert plans_of(text)
-    assert (".from" in text) == odd
+    assert (f"{case.inputs[0]}.from" in text) == odd
 
 
 def test_cases_have_names_of_their_own_and_the_bytes_of_their_tensors() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ...ir.body import Read, Reduce, Scatter, Select, walk
@@ -13,20 +14,25 @@ from ...ir.runs import singles_of
 from ...ir.traits import axes_of, bodies_of, extent_of, walks_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
-from ..resources import ON_THEIR_WAY, WALK
+from ..resources import ON_THEIR_WAY, WALK, threads_of
 from .boxes import LINE_BYTES
 from .statements import FEW_SINGLE
-from .waiting import LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS
+from .waiting import LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
 
 SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by one; counted in the text, not fitted
 LOOK_ISSUE = (
     10  # warp instructions for one place: its load, which end it counts from, and whether it is the element's own
 )
 TURN_LOSS = 0.01  # of the bandwidth, for each access of a thread behind its first: on an H200, from 64 MB on
+WALK_LOSS = 0.1  # the same where it walks along what it folds: there are fewer threads that do
 TILE_TURNS = 0.05  # of a trip to memory, for each access of a thread whose tile passes through shared memory
 # The same for each guarded tile behind the first: a block is in one of them, and each thread fills and reads all. 58
 # concatenations of DenseNet-121, of some 7 pieces each, took 1.9 us more than element by element on an H200.
 PIECE_TURNS = 0.4
+SECTOR_BYTES = 32  # of memory, which the end of a row shares with what is behind it
+LEAST_THREADS = 128  # of a CTA; of larger ones the last ends
+LATE = 0.015  # later, as a share of the whole, for each time as many
+CTAS_SHARPNESS = 8.0  # of a map's bytes and the handing out of its CTAs, many of which an SM has at once
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 
@@ -88,11 +94,17 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
     moved += (LINE_LOSS - 1) * sum(
         product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
     )
+    if not is_flat and width == 1:  # rows of tiles that begin anywhere
+        narrow = min(t.type.dtype.bytes for t in (*region.inputs, *region.outputs))
+        moved *= 1 + SECTOR_BYTES / (math.isqrt(plan.tile[0]) * narrow)
     through = moved * device.sms * mine / max(tiles, 1)  # the busiest SM's share, times SMs
-    turned = 1 + TURN_LOSS * (plan.micro[0] // width - 1) if not walked else 1
+    each = plan.micro[0] // (width if is_flat or width > 1 else ON_THEIR_WAY)
+    turned = 1 + (WALK_LOSS if walked else TURN_LOSS) * max(0, each - 1)
     memory = longer_of(
         max(turned * moved / device.dram_bytes_per_us, through / device.l2_bytes_per_us), waited, WAITING_SHARPNESS
     )
+    memory = longer_of(memory, handed_out_us(tiles), CTAS_SHARPNESS)
+    memory *= 1 + LATE * (threads_of(plan) / LEAST_THREADS - 1)
     return Clocks(
         {
             "memory": memory,

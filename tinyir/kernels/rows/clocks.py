@@ -16,7 +16,7 @@ from ...ir.traits import extent_of, nearest, nodes_of, reads_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.point import free_axes, needed
-from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS, WAITING_SHARPNESS
+from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS, WAITING_SHARPNESS, handed_out_us
 from ..problem import Row
 from ..resources import threads_of
 from .declare import team_of
@@ -31,6 +31,7 @@ IDLE = (
 )
 UNEVEN = 0.07  # of a wave, what the last CTA ends after the mean
 
+LOST = 2  # the power by which rows that are more than L2's share are lost before they are read again
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
 FETCHED_BYTES = 64  # for an element whose neighbours in the row are apart
 NEAR_CLOCKS = 400  # until an element is there from it
@@ -71,15 +72,20 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
         device.arch.warp * device.arch.schedulers * device.sms
     )
     issue *= (1 + ALONE_WARPS / warps) / device.clock_ghz / 1e3
-    stays = min(ctas, device.sms * resident) * plan.tile[0] * moved / max(rows, 1) <= device.l2_useful_bytes
-    fetched = moved * (1 if stays else 1 + again)
+    read = _read_along(region, kernel, sizes)
+    # of rows that are being read and written, what L2 has still when it is read again
+    underway = min(ctas * plan.tile[0] // (team // plan.threads[0]), device.sms * resident * plan.tile[0])
+    stays = min(1.0, device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))) ** LOST
+    fetched = moved + again * read * (1 - stays)
     # the busiest SM's share, times SMs
     brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
-    through = brought * (1 if is_near else 1 + again) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
+    through = (brought + (0 if is_near else again * read)) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
     turns = max(1, -(-length // plan.tile[1]))
+    memory = longer_of(memory, handed_out_us(ctas), WAITING_SHARPNESS)
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
-    sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident)  # what one CTA computes the loads of others go beside
+    # what one CTA computes the loads of others go beside, and in a walk of some turns those of its own other warps
+    sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident * (1 if waits < 2 else 2))
     return Clocks(
         {
             "memory": longer_of(memory, issue, sharpness) if memory >= issue else memory,
@@ -87,6 +93,16 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
             "latency": latency,
         }
     )
+
+
+def _read_along(region: Region, kernel: Row, sizes: Mapping[str, int]) -> float:
+    """Bytes that a pass reads: of tensors that vary along rows and from row to row."""
+    axes = {a.name for a in kernel.rows} & {a.name for a in region.iters}
+    reads = {
+        n.tensor for n in nodes_of(region) if isinstance(n, Read) and axes <= {x for e in n.index for x in e.names()}
+    }
+    along = (t.type for t in region.inputs if t.name in reads)
+    return sum(product(t.shape).evaluate(sizes) * t.dtype.bytes for t in along)
 
 
 def _lost(region: Region, along: str, sizes: Mapping[str, int]) -> float:

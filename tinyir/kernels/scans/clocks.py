@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
+from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.scan_clocks import TURNS_AT_ONCE, block_turn, is_along_memory, load_clocks, memory_us, turns_us
-from ..parts.waiting import MAP_ISSUE
+from ..parts.waiting import MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
 from ..resources import threads_of
 
+TURN_BYTES = 512  # of a row in one turn, of which many rows at once take the more time,
+TURN_LOSS = 0.1  # as a share
 PIECES_LOSS = 1.5  # of stores whose neighbours come in other turns
 
 
@@ -16,7 +19,12 @@ def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """One CTA for each row, with a barrier twice a turn of it."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
     latency = turns_us(at, rows, -(-length // plan.tile[1]), block_turn(plan, at))
-    return Clocks({"memory": memory_us(problem, at, not is_along_memory(problem)), "latency": latency})
+    turn = plan.tile[1] * max(t.type.dtype.bytes for t in problem.region.inputs)
+    loss = 1 + TURN_LOSS * min(1.0, TURN_BYTES / turn)
+    memory = longer_of(
+        loss * memory_us(problem, at, not is_along_memory(problem)), handed_out_us(rows), WAITING_SHARPNESS
+    )
+    return Clocks({"memory": longer_of(memory, latency, WAITING_SHARPNESS), "latency": latency})
 
 
 def thread_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
