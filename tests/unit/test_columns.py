@@ -133,6 +133,20 @@ def test_columns_of_large_matrices_are_folded_at_full_width(rows: int, columns: 
     assert len(plans) in steps and plans[0].algo == "columns" and plans[0].widest == 4
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(16, 1 << 17), (4096, 1024), (1 << 17, 1024)])
+def test_sums_with_a_number_of_each_row_are_columns_too(rows: int, columns: int) -> None:
+    """The gradients of a norm's weights: what varies along the fold alone says nothing of its neighbours."""
+    tensors = "in X : fp16[{0}, {1}]\nin G : fp16[{0}, {1}]\nin m : fp32[{0}, 1]\nout Y : fp32[{1}]\nout Z : fp32[{1}]"
+    body = (
+        "for i0: {1}, i1: {0}\n%g = cast(G[i1, i0]) : fp32\n%n = sub(cast(X[i1, i0]) : fp32, "
+        "broadcast_in_dim(m[i1, 0], dims=[1]))\n%y = reduce sum (i1) : fp32 {{ mul(%g, %n) }}\n"
+        "%z = reduce sum (i1) : fp32 {{ %g }}\nyield Y[i0] = %y\nyield Z[i0] = %z"
+    )
+    text = region_text(tensors.format(rows, columns), body.format(rows, columns))
+    plans = to_plan.lower(region.parse(text), "sm90", "h200").plans
+    assert {p.algo for p in plans} == {"columns"} and plans[0].widest == 8
+
+
 def test_plans_of_other_tiles_are_refused() -> None:
     _, tensors, body = CASES["fp16, whole vectors"]
     module = region.parse(region_text(tensors, body))

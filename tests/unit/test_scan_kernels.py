@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region
+from tinyir.ir import gpu, plan, region
 from tinyir.ir.runs import row_runs
 from tinyir.kernels.problem import kernel_of
+from tinyir.kit.diag import Refused
+from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import CROWDED, candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
 
+from .checked import check_plan
 from .emitted import assert_as_played, lowered, region_text
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
@@ -87,6 +91,60 @@ def test_a_scan_in_vectors_gives_what_playback_gives(name: str) -> None:
         for rows in (1, 3):
             arrays = random_arrays(module.model, {"R": rows}, rows)
             assert_as_played(code, arrays, rows, rtol=2e-3, atol=2e-3, of=threads)
+
+
+SHORT = {  # lanes of a row, tensors, body
+    "whole lanes": (
+        4,
+        "in X : fp32[R, 16]\nout Y : fp32[R, 16]",
+        "for i0: R, i1: 16\n%y = scan sum (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+    "fewer vectors than lanes, exclusive": (
+        4,
+        "in X : fp16[R, 24]\nout Y : fp16[R, 24]",
+        "for i0: R, i1: 24\n%x = cast(X[i0, i1]) : fp32\n%y = scan max exclusive (i1) : fp32 { %x }\nyield "
+        "Y[i0, i1] = cast(%y) : fp16",
+    ),
+    "a scan of a scan, and of two row axes": (
+        32,
+        "in X : fp32[3, R, 128]\nout Y : fp32[3, R, 128]\nout Z : fp32[3, R, 128]",
+        "for i0: 3, i1: R, i2: 128\n%s = scan sum (i2) : fp32 { X[i0, i1, i2] }\n%t = scan max (i2) : fp32 { neg(%s) }"
+        "\nyield Y[i0, i1, i2] = %s\nyield Z[i0, i1, i2] = add(%t, X[i0, i1, i2])",
+    ),
+    "integers of 64 bits": (
+        4,
+        "in X : i64[R, 8]\nout Y : i64[R, 8]",
+        "for i0: R, i1: 8\n%y = scan sum (i1) : i64 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_lanes_share_short_rows(name: str) -> None:
+    lanes, tensors, body = SHORT[name]
+    module = region.parse(region_text(tensors, body))
+    found = [c.plan for c in candidates(module, module.program.regions[0]) if len(c.plan.threads) == 2]
+    assert {p.threads for p in found} == {(lanes, 128 // lanes), (lanes, 256 // lanes)}
+    planned = plan.Module(module, (found[0],))
+    assert [d.code for d in check_plan(planned) if d.is_error] == []
+    assert plan.parse(plan.show(planned)) == planned
+    made, code = lowered(planned)
+    assert gpu.parse(gpu.show(made)) == made and f" exclusive y.acc width {lanes}" in gpu.show(made).replace(
+        "s.acc", "y.acc"
+    )
+    for rows in (1, 3, 37):
+        arrays = random_arrays(module.model, {"R": rows}, rows)
+        assert_as_played(code, arrays, rows, rtol=2e-3, atol=2e-3)
+
+
+def test_rows_of_another_length_than_the_lanes_take_are_refused() -> None:
+    _, tensors, body = SHORT["whole lanes"]
+    module = region.parse(region_text(tensors, body))
+    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if len(c.plan.threads) == 2)
+    for other in ({"tile": (16, 16)}, {"threads": (2, 64), "tile": (64, 8)}, {"vectorize": ()}):
+        edited = plan.Module(module, (replace(chosen, **other),))
+        with pytest.raises(Refused, match="E1611"):
+            to_gpu.lower(edited)
 
 
 def every_way(text: str) -> list[plan.Module]:

@@ -33,16 +33,15 @@ def _plain(place: Expr) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4096)
 def reads_apart(region: Region) -> bool:
-    """Whether neighbours along what the region folds are apart in memory, and those along its own last axis side by
-    side: the columns of a matrix, of which neighbouring threads take neighbouring ones. What is the same in all columns
-    has no say."""
-    folds = folds_of(region)
-    if not folds or not region.iters:
+    """Whether neighbours along what the region folds are apart in memory, and those along the last of its axes that it
+    does not fold side by side: the columns of a matrix, of which neighbouring threads take neighbouring ones. What is
+    the same in all columns has no say."""
+    folded = {a.name for fold in folds_of(region) for a in fold.axes}
+    axis = next((a.name for a in reversed(region.iters) if a.name not in folded), None)
+    if not folded or axis is None:
         return False
-    axis = region.iters[-1].name
     reads = (n for n in nodes_of(region) if isinstance(n, Read))
     last = [nearest(n.index) for n in reads if any(axis in e.names() for e in n.index)]
-    folded = {a.name for fold in folds for a in fold.axes}
     return not any(folded & names for names in last) and any(axis in names for names in last)
 
 

@@ -262,11 +262,12 @@ class RowReduce:
 @dataclass(frozen=True, slots=True)
 class WarpReduce:
     """`warp_reduce sum x width 32`: every element of a thread's array becomes the fold over `width` neighbouring
-    lanes."""
+    lanes; with `exclusive` behind the op, over those of them before the thread's own."""
 
     op: str
     name: str
     width: int = 32
+    is_exclusive: bool = False
     span: Span | None = place_in_text()
 
 

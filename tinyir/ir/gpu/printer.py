@@ -174,7 +174,9 @@ _SHOW: dict[type, Any] = {
     nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}" + (f" math {s.math}" if s.math else ""),
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",
-    nodes.WarpReduce: lambda s: f"warp_reduce {s.op} {show_name(s.name)} width {s.width}",
+    nodes.WarpReduce: lambda s: (
+        f"warp_reduce {s.op} {'exclusive ' * s.is_exclusive}{show_name(s.name)} width {s.width}"
+    ),
     nodes.BlockReduce: lambda s: f"block_reduce {s.op} {show_name(s.name)} via {s.via}{' fresh' * s.is_fresh}",
     nodes.BlockScan: lambda s: (
         f"block_scan {s.op} {'exclusive ' if s.is_exclusive else ''}{show_name(s.name)} after "

@@ -417,7 +417,8 @@ class _Reader:
         return nodes.RowReduce(*map(str, p), span=span)
 
     def _warp_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.WarpReduce(str(p[0]), _name(p[1]), int(p[2]), span=span)
+        op, exclusive, name, width = p
+        return nodes.WarpReduce(str(op), _name(name), int(width), exclusive is not None, span=span)
 
     def _block_reduce(self, p: list[Any], span: Span) -> Statement:
         return nodes.BlockReduce(str(p[0]), _name(p[1]), str(p[2]), p[3] is not None, span=span)

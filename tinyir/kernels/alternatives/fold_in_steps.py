@@ -52,11 +52,8 @@ def fold_in_steps(region: Region, around: Surroundings) -> tuple[Region, ...]:
 
     longest = max((_points(region, let.expr.axes).evaluate(sizes) for let in _folds(region)), default=0)
     rows = extent_of(tuple(a for a in region.iters if a.name not in _own(region))).evaluate(sizes)
-    if (
-        longest < 2 * CHUNKS[0]
-        or rows * longest < LEAST
-        or not isinstance(next(iter(kernels_of(region, sizes)), None), (Row, Map))
-    ):
+    is_short = longest < 2 * CHUNKS[0] and not (_own(region) and reads_apart(region))
+    if is_short or rows * longest < LEAST or not isinstance(next(iter(kernels_of(region, sizes)), None), (Row, Map)):
         return (region,)
     if time_of(region) <= around.least_of(region, 2):
         return (region,)

@@ -16,10 +16,11 @@ PIECES_LOSS = 1.5  # of stores whose neighbours come in other turns
 
 
 def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """One CTA for each row, with a barrier twice a turn of it."""
+    """One CTA for each row, with a barrier twice a turn of it, or for some short ones."""
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
+    rows = -(-rows // plan.tile[0])
     latency = turns_us(at, rows, -(-length // plan.tile[1]), block_turn(plan, at))
-    turn = plan.tile[1] * max(t.type.dtype.bytes for t in problem.region.inputs)
+    turn = plan.tile[0] * plan.tile[1] * max(t.type.dtype.bytes for t in problem.region.inputs)
     loss = 1 + TURN_LOSS * min(1.0, TURN_BYTES / turn)
     memory = longer_of(
         loss * memory_us(problem, at, not is_along_memory(problem)), handed_out_us(rows), WAITING_SHARPNESS

@@ -20,7 +20,8 @@ def declare_block(plan: Plan, problem: Problem) -> Needs:
 
 def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
     """Where a CTA's warps meet: an array for each dtype that is scanned."""
-    warps, dtypes = threads_of(plan) // WARP, dict.fromkeys(wide(scan.dtype) for scan in scans_of(region))
+    warps = threads_of(plan) // WARP if len(plan.threads) == 1 else 1
+    dtypes = dict.fromkeys(wide(scan.dtype) for scan in scans_of(region))
     return tuple(Array("part", dtype, (warps,)) for dtype in dtypes) if warps > 1 else ()
 
 

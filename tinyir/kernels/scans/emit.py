@@ -9,6 +9,9 @@
           block_scan sum y.acc after y.carry via part
           if i1 < C
             the values at this point, and the stores
+                   short rows are shared by a few lanes each, threads [lanes, rows]
+        y.acc[0] = X[i0, 4*n], ...
+        warp_reduce sum exclusive y.acc width 4
     scan_thread    one thread for each row, element after element
 
 Neighbours that are known to be side by side are taken in vectors (`scan_vector`). A reversed scan counts the axis from
@@ -35,7 +38,7 @@ from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
 from .declare import meeting_arrays, turns_of
-from .vector import scan_vector_kernel, thread_vector_kernel
+from .vector import is_of_lanes, lanes_vector_kernel, scan_vector_kernel, thread_vector_kernel
 
 WARP = 32
 
@@ -44,12 +47,18 @@ def block_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_block`. Raises Refused (E1611) for what the template has no place for."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    _check_tile(plan, (1, plan.threads[0] * width))
-    if width == 1:
+    is_shared = len(plan.threads) == 2
+    if not is_shared:
+        _check_tile(plan, (1, plan.threads[0] * width))
+    if width == 1 and not is_shared:
         return _block_kernel(plan, region, kernel)
     run = row_run(region, kernel, width)
-    if run is None:
+    if run is None or is_shared and not run.is_whole:
         raise apart(plan, width)
+    if is_shared:
+        if not is_of_lanes(plan, run, kernel):
+            raise tile_beyond(plan)
+        return lanes_vector_kernel(plan, region, kernel, run)
     return scan_vector_kernel(plan, region, kernel, run)
 
 

@@ -3,18 +3,32 @@ once]` of its threads."""
 
 from __future__ import annotations
 
-from ...ir.plan import Vectorize
+from ...ir.plan import Bind, Vectorize
 from ...ir.runs import WIDTHS, row_run
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..parts.scan_fields import along_a_row
+from ..problem import Prefix
+from .declare import WARP
 
 
 def of_block(case: Case) -> Fields:
     """What `scan_block` takes in each field."""
-    width = case.plan.width_of(case.kernel.row[0].name)
-    return {**along_a_row(case, case.kernel.rows), "tile": only((1, case.plan.threads[0] * width))}
+    kernel, width, (lanes, *rows) = case.kernel, case.plan.width_of(case.kernel.row[0].name), case.plan.threads
+    found = {**along_a_row(case, kernel.rows), "tile": only((rows[0] if rows else 1, lanes * width))}
+    if not rows:
+        return found
+    return {
+        **found,
+        "threads": where("[x, y], 32 = n * x", lambda given: len(given) == 2 and WARP % given[0] == 0),
+        "bind": bound((parts_of_axes(kernel.rows, "o"), "cta.x"), *((b.axes, b.place) for b in lanes_bind(kernel))),
+    }
+
+
+def lanes_bind(kernel: Prefix) -> tuple[Bind, ...]:
+    """Where the threads of a CTA are counted that has several rows: along the rows, and along a row."""
+    return Bind(parts_of_axes(kernel.rows, "i"), "thread.y"), Bind(parts_of_axes(kernel.row, "i"), "thread.x")
 
 
 def of_thread(case: Case) -> Fields:

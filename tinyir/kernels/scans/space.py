@@ -4,25 +4,53 @@ a row of its own."""
 from __future__ import annotations
 
 from ...ir.body import Axis
+from ...ir.expr import ZERO
 from ...ir.plan import Bind, Plan, Vectorize
-from ...ir.runs import row_runs
+from ...ir.runs import Run, row_runs
 from ...target.device import Device
 from ..candidate import parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
+from .declare import WARP
+from .fields import lanes_bind
 
 OF_BLOCK = (32, 128, 256, 512, 1024)
+OF_LANES = (128, 256)  # threads of a CTA that has several rows
 OF_THREADS = (128, 256, 64, 32)
 
 
 def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
-    """Each block size, in vectors where neighbours are known to be side by side."""
+    """Each block size, in vectors where neighbours are known to be side by side; of rows that are known to be short,
+    the lanes that have a vector each beside those of other rows."""
     kernel, region = problem.kernel, problem.region
-    return tuple(
-        _proposal(problem, card, "scan_block", (1, threads * width), threads, kernel.row, width)
-        for width in dict.fromkeys((*(run.width for run in row_runs(region, kernel)), 1))
-        for threads in OF_BLOCK
+    runs = row_runs(region, kernel)
+    return (
+        *(
+            _proposal(problem, card, "scan_block", (1, threads * width), (threads,), kernel.row, width)
+            for width in dict.fromkeys((*(run.width for run in runs), 1))
+            for threads in OF_BLOCK
+        ),
+        *(
+            _proposal(
+                problem,
+                card,
+                "scan_block",
+                (threads // lanes, lanes * run.width),
+                (lanes, threads // lanes),
+                (),
+                run.width,
+            )
+            for run in runs
+            if kernel.rows and run.is_whole and (lanes := _lanes_of(run))
+            for threads in OF_LANES
+        ),
     )
+
+
+def _lanes_of(run: Run) -> int:
+    """The lanes of a warp that have a vector each of a row; 0 where one takes it all, or a warp is too few."""
+    count = run.whole(ZERO).constant
+    return 0 if count is None or not 1 < count <= WARP else 1 << (count - 1).bit_length()
 
 
 def propose_thread(problem: Problem, card: Device) -> tuple[Proposal, ...]:
@@ -30,7 +58,7 @@ def propose_thread(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     kernel, region = problem.kernel, problem.region
     whole = [run.width for run in row_runs(region, kernel) if run.is_whole]
     return tuple(
-        _proposal(problem, card, "scan_thread", (threads, width), threads, kernel.rows, width)
+        _proposal(problem, card, "scan_thread", (threads, width), (threads,), kernel.rows, width)
         for width in dict.fromkeys((*whole, 1))
         for threads in OF_THREADS
         if kernel.rows
@@ -42,14 +70,20 @@ def _proposal(
     card: Device,
     algo: str,
     tile: tuple[int, int],
-    threads: int,
+    threads: tuple[int, ...],
     inside: tuple[Axis, ...],
     width: int = 1,
 ) -> Proposal:
-    """A plan whose threads count along the axes `inside`, which alone are guarded."""
+    """A plan whose threads count along the axes `inside`, which alone are guarded; without any, along rows and the
+    row."""
     kernel = problem.kernel
     binds = [Bind(parts_of_axes(kernel.rows, "o"), "cta.x")] if kernel.rows else []
-    binds.append(Bind(parts_of_axes(inside, "i"), "thread.x"))
+    if inside:
+        binds.append(Bind(parts_of_axes(inside, "i"), "thread.x"))
+        guarded = guarded_axes(inside, tile[1] if inside == kernel.row else threads[0])
+    else:
+        binds += lanes_bind(kernel)
+        guarded = (*guarded_axes(kernel.rows, tile[0]), *guarded_axes(kernel.row, tile[1]))
     return Proposal(
         Plan(
             (problem.region.name,),
@@ -57,10 +91,10 @@ def _proposal(
             "scan",
             algo,
             tile,
-            threads=(threads,),
+            threads=threads,
             bind=tuple(binds),
             vectorize=(Vectorize(kernel.row[0].name, width),) if width > 1 else (),
-            predicate=guarded_axes(inside, tile[1] if inside == kernel.row else threads),
+            predicate=guarded,
         )
     )
 

@@ -13,6 +13,9 @@ thread has a row of its own, there are no totals.
       if n < 64
         the values at i1 + v, of which the scan is add(y.acc[0], y.own[v]), and the stores
 
+A short row is shared by a few lanes of a warp, one vector each; they fold the totals of the lanes before without the
+others of the CTA.
+
 Of a row that does not begin or end with a whole vector the first or last neighbours are taken one by one
 (`side_by_side`).
 """
@@ -84,6 +87,46 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
     return Kernel(plan.name, plan.regions, plan.arch, (extent_of(kernel.rows),), plan.threads, body)
 
 
+def lanes_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
+    """The kernel of a plan of algo `scan_block` whose rows are shared by a few lanes of a warp each: a row is one
+    vector of each lane, so that nothing is carried, and a CTA has several."""
+    (lanes, rows), axis, fresh = plan.threads, kernel.row[0], Fresh(names_in(region))
+    number, total = Expr.of(fresh.name("n")), extent_of(kernel.rows)
+    row = Expr.of(kernel.rows[0].name if len(kernel.rows) == 1 else fresh.name("row"))
+    first = run.width * number
+    lets: list[Statement] = [
+        nodes.Let(str(row), rows * Expr.of("cta.x") + "thread.y"),
+        *(nodes.Let(n, e) for n, e in (split(row, kernel.rows) if len(kernel.rows) > 1 else {}).items()),
+        nodes.Let(str(number), Expr.of("thread.x")),
+        nodes.Let(axis.name, first),
+    ]
+    count = run.whole(ZERO)
+    guard = (
+        *(() if divides(rows, total) else below(row, total)),
+        *(() if divides(lanes, count) else below(number, count)),
+    )
+    vectors, body = _Vectors(region, fresh, run, axis.name, first), []
+
+    def where_inside(lines: list[Statement]) -> list[Statement]:
+        return [nodes.If(guard, tuple(lines))] if guard else lines
+
+    for scan in dict.fromkeys(scans_of(region)):
+        writer, neighbours = vectors.writer()
+        dtype, base = wide(scan.dtype), name_of(region, scan)
+        mine, own = (fresh.name(f"{base}.{word}") for word in ("acc", "own"))
+        body += [
+            nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
+            nodes.Reg(own, type_of(dtype, run.width)),
+        ]
+        so_far, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
+        body += where_inside(neighbours.loop(lines))
+        body.append(nodes.WarpReduce(scan.op, mine, lanes, is_exclusive=True))
+        vectors.done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, own_part, dtype), scan.dtype)
+    neighbours, lines = vectors.stores()
+    body += where_inside(neighbours.loop(lines))
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(rows),), plan.threads, (*lets, *body))
+
+
 def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_thread` that takes its rows in vectors: a thread has all of a row, so that it
     needs no other's sums."""
@@ -110,6 +153,14 @@ def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -
     number, is_guarded = threads * Expr.of("cta.x") + "thread.x", not divides(threads, total)
     body = numbered(kernel.rows, fresh, number, "e", (*head, loop), is_guarded)
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
+
+
+def is_of_lanes(plan: Plan, run: Run, kernel: Prefix) -> bool:
+    """Whether the lanes of a warp that share a row have a vector of it each, and the CTA as many rows as the tile."""
+    lanes, rows = plan.threads
+    count = run.whole(ZERO).constant
+    fits = WARP % lanes == 0 and count is not None and count <= lanes and bool(kernel.rows)
+    return fits and plan.tile == (rows, lanes * run.width)
 
 
 class _Vectors:
@@ -150,4 +201,4 @@ class _Vectors:
         return neighbours, lines
 
 
-__all__ = ["scan_vector_kernel", "thread_vector_kernel"]
+__all__ = ["is_of_lanes", "lanes_vector_kernel", "scan_vector_kernel", "thread_vector_kernel"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.accumulate import start_of
 from ...ir.gpu import nodes
 from ...ir.ops import REDUCERS
 from ...ir.types import DType
@@ -17,7 +18,24 @@ class Folds:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the values and the lines."""
 
     def _warpreduce(self: Any, s: nodes.WarpReduce) -> None:
+        if s.is_exclusive:
+            self._each_element(s.name, lambda element, dtype, number: self._lanes_before(s, element, dtype))
+            return
         self._each_element(s.name, lambda element, dtype, number: self._over_lanes(s.op, element, dtype, s.width))
+
+    def _lanes_before(self: Any, s: nodes.WarpReduce, element: str, dtype: DType) -> None:
+        """An element as the fold of those of the lanes before, of `width` neighbouring ones."""
+        lane = f"{self._spell('lane')} % {s.width}"
+        neutral = self.values.value(start_of(s.op, dtype))
+        self.say("{")
+        self.say("#pragma unroll")
+        self.say(f"for (int lanes = 1; lanes < {s.width}; lanes *= 2) {{")
+        self.say(f"  const auto other = __shfl_up_sync(0xffffffffu, {element}, lanes, {s.width});")
+        self.say(f"  if ({lane} >= lanes) {self._folded(s.op, element, 'other', dtype)}")
+        self.say("}")
+        self.say(f"const auto before = __shfl_up_sync(0xffffffffu, {element}, 1, {s.width});")
+        self.say(f"{element} = {lane} == 0 ? {neutral} : before;")
+        self.say("}")
 
     def _blockreduce(self: Any, s: nodes.BlockReduce) -> None:
         warps = -(-self.kernel.threads // 32)

@@ -169,6 +169,11 @@ class Engines(Computing):
     def _warpreduce(self, s: nodes.WarpReduce, here: Here) -> None:
         held = self.held[s.name]
         groups = held.reshape(held.shape[0], -1, s.width, *held.shape[2:])
+        if s.is_exclusive:
+            found = np.full(groups.shape, neutral(s.op, self.run.arrays[s.name].type.dtype), held.dtype)
+            found[:, :, 1:] = UFUNCS[s.op].accumulate(groups[:, :, :-1], axis=2, dtype=held.dtype)
+            held[...] = found.reshape(held.shape)
+            return
         held[...] = np.broadcast_to(UFUNCS[s.op].reduce(groups, axis=2, keepdims=True), groups.shape).reshape(
             held.shape
         )
