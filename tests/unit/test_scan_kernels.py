@@ -111,6 +111,17 @@ SHORT = {  # lanes of a row, tensors, body
         "for i0: 3, i1: R, i2: 128\n%s = scan sum (i2) : fp32 { X[i0, i1, i2] }\n%t = scan max (i2) : fp32 { neg(%s) }"
         "\nyield Y[i0, i1, i2] = %s\nyield Z[i0, i1, i2] = add(%t, X[i0, i1, i2])",
     ),
+    "rows that begin anywhere": (
+        32,
+        "in X : fp16[R, 127]\nin g : fp16[127]\nout Y : fp16[R, 127]",
+        "for i0: R, i1: 127\n%x = cast(mul(X[i0, i1], broadcast_in_dim(g[i1], dims=[1]))) : fp32\n%y = scan sum (i1) : "
+        "fp32 { %x }\nyield Y[i0, i1] = cast(%y) : fp16",
+    ),
+    "rows of too few to be cut": (
+        8,
+        "in X : fp32[R, 7]\nout Y : fp32[R, 7]",
+        "for i0: R, i1: 7\n%y = scan sum exclusive (i1) : fp32 { X[i0, i1] }\nyield Y[i0, i1] = %y",
+    ),
     "integers of 64 bits": (
         4,
         "in X : i64[R, 8]\nout Y : i64[R, 8]",
@@ -123,7 +134,8 @@ SHORT = {  # lanes of a row, tensors, body
 def test_lanes_share_short_rows(name: str) -> None:
     lanes, tensors, body = SHORT[name]
     module = region.parse(region_text(tensors, body))
-    found = [c.plan for c in candidates(module, module.program.regions[0]) if len(c.plan.threads) == 2]
+    every = [c.plan for c in candidates(module, module.program.regions[0]) if len(c.plan.threads) == 2]
+    found = [p for p in every if p.widest == max(p.widest for p in every)]
     assert {p.threads for p in found} == {(lanes, 128 // lanes), (lanes, 256 // lanes)}
     planned = plan.Module(module, (found[0],))
     assert [d.code for d in check_plan(planned) if d.is_error] == []
@@ -140,7 +152,8 @@ def test_lanes_share_short_rows(name: str) -> None:
 def test_rows_of_another_length_than_the_lanes_take_are_refused() -> None:
     _, tensors, body = SHORT["whole lanes"]
     module = region.parse(region_text(tensors, body))
-    chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if len(c.plan.threads) == 2)
+    plans = (c.plan for c in candidates(module, module.program.regions[0]))
+    chosen = next(p for p in plans if len(p.threads) == 2 and p.widest == 4)
     for other in ({"tile": (16, 16)}, {"threads": (2, 64), "tile": (64, 8)}, {"vectorize": ()}):
         edited = plan.Module(module, (replace(chosen, **other),))
         with pytest.raises(Refused, match="E1611"):

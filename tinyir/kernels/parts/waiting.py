@@ -10,6 +10,8 @@ LINE_LOSS = 4  # sectors moved for the bytes used where neighbouring threads rea
 WAITING_SHARPNESS = 4.0  # of bandwidth and latency, the nearer to one another the slower
 # Until the next CTA is handed out, all SMs together: 2^20 CTAs of a warp take 635 us on an H200 whatever they do.
 CTA_NS = 0.61
+LEAST_THREADS = 128  # of a CTA; of larger ones the last ends
+LATE = 0.015  # later, as a share of the whole, for each time as many
 MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithmetic
 
 
@@ -18,4 +20,13 @@ def handed_out_us(ctas: Number) -> Number:
     return ctas * CTA_NS / 1e3
 
 
-__all__ = ["BARRIER_CLOCKS", "LINE_LOSS", "MAP_ISSUE", "SHUFFLE_CLOCKS", "WAITING_SHARPNESS", "handed_out_us"]
+__all__ = [
+    "BARRIER_CLOCKS",
+    "LATE",
+    "LEAST_THREADS",
+    "LINE_LOSS",
+    "MAP_ISSUE",
+    "SHUFFLE_CLOCKS",
+    "WAITING_SHARPNESS",
+    "handed_out_us",
+]

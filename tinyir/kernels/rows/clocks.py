@@ -16,7 +16,16 @@ from ...ir.traits import extent_of, nearest, nodes_of, reads_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.point import free_axes, needed
-from ..parts.waiting import BARRIER_CLOCKS, LINE_LOSS, MAP_ISSUE, SHUFFLE_CLOCKS, WAITING_SHARPNESS, handed_out_us
+from ..parts.waiting import (
+    BARRIER_CLOCKS,
+    LATE,
+    LEAST_THREADS,
+    LINE_LOSS,
+    MAP_ISSUE,
+    SHUFFLE_CLOCKS,
+    WAITING_SHARPNESS,
+    handed_out_us,
+)
 from ..problem import Row
 from ..resources import threads_of
 from .declare import team_of
@@ -83,6 +92,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
     turns = max(1, -(-length // plan.tile[1]))
     memory = longer_of(memory, handed_out_us(ctas), WAITING_SHARPNESS)
+    memory *= 1 + (LATE * (threads_of(plan) / LEAST_THREADS - 1) if len(plan.threads) > 1 else 0)
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     # what one CTA computes the loads of others go beside, and in a walk of some turns those of its own other warps
     sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident * (1 if waits < 2 else 2))

@@ -24,7 +24,7 @@ from .declare import each_of
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 LANES = (1, 2, 4, 8, 16, 32)  # of a warp that share a row with no other warp
-OF_ROWS = 128  # threads of a CTA that has several rows
+OF_ROWS = (128, 512)  # threads of a CTA that has several rows
 CLUSTERS = (2, 4, 8)
 OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
@@ -46,8 +46,9 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
             for threads in THREADS
             for plan in plans.resident((threads,), HELD_ALONE if threads in OF_A_FEW_WARPS else HELD)
         ]
-        for lanes in LANES if kernel.rows else ():
-            found += plans.resident((lanes, OF_ROWS // lanes), HELD_ALONE)
+        for threads in OF_ROWS if kernel.rows else ():
+            for lanes in LANES:
+                found += plans.resident((lanes, threads // lanes), HELD_ALONE)
         is_long = plans.longest is not None and plans.longest >= LONG
         for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
             for threads in OF_CLUSTER:
@@ -64,7 +65,7 @@ def propose_streamed(problem: Problem, card: Device) -> Iterator[Proposal]:
             for many in (AT_ONCE if plans.run else (WALK,))
             for plan in plans.streamed((threads,), many)
         ]
-        found += plans.streamed((LANES[-1], OF_ROWS // LANES[-1]), AT_ONCE[1]) if problem.kernel.rows else ()
+        found += plans.streamed((LANES[-1], OF_ROWS[0] // LANES[-1]), AT_ONCE[1]) if problem.kernel.rows else ()
         yield from (Proposal(p, over_registers(plans.beside, card)) for p in found)
 
 

@@ -38,7 +38,7 @@ from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
 from .declare import meeting_arrays, turns_of
-from .vector import is_of_lanes, lanes_vector_kernel, scan_vector_kernel, thread_vector_kernel
+from .vector import is_of_lanes, lanes_vector_kernel, run_of_lanes, scan_vector_kernel, thread_vector_kernel
 
 WARP = 32
 
@@ -47,18 +47,17 @@ def block_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `scan_block`. Raises Refused (E1611) for what the template has no place for."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    is_shared = len(plan.threads) == 2
-    if not is_shared:
-        _check_tile(plan, (1, plan.threads[0] * width))
-    if width == 1 and not is_shared:
-        return _block_kernel(plan, region, kernel)
-    run = row_run(region, kernel, width)
-    if run is None or is_shared and not run.is_whole:
-        raise apart(plan, width)
-    if is_shared:
-        if not is_of_lanes(plan, run, kernel):
+    if len(plan.threads) == 2:
+        run = run_of_lanes(region, kernel, width)
+        if run is None or not is_of_lanes(plan, run, kernel):
             raise tile_beyond(plan)
         return lanes_vector_kernel(plan, region, kernel, run)
+    _check_tile(plan, (1, plan.threads[0] * width))
+    if width == 1:
+        return _block_kernel(plan, region, kernel)
+    run = row_run(region, kernel, width)
+    if run is None:
+        raise apart(plan, width)
     return scan_vector_kernel(plan, region, kernel, run)
 
 

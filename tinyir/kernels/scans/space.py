@@ -4,15 +4,14 @@ a row of its own."""
 from __future__ import annotations
 
 from ...ir.body import Axis
-from ...ir.expr import ZERO
 from ...ir.plan import Bind, Plan, Vectorize
-from ...ir.runs import Run, row_runs
+from ...ir.runs import row_runs
 from ...target.device import Device
 from ..candidate import parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
-from .declare import WARP
 from .fields import lanes_bind
+from .vector import lanes_of, run_of_lanes
 
 OF_BLOCK = (32, 128, 256, 512, 1024)
 OF_LANES = (128, 256)  # threads of a CTA that has several rows
@@ -23,11 +22,12 @@ def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """Each block size, in vectors where neighbours are known to be side by side; of rows that are known to be short,
     the lanes that have a vector each beside those of other rows."""
     kernel, region = problem.kernel, problem.region
-    runs = row_runs(region, kernel)
+    widths = tuple(dict.fromkeys((*(run.width for run in row_runs(region, kernel)), 1)))
+    shared = (run_of_lanes(region, kernel, width) for width in widths if kernel.rows)
     return (
         *(
             _proposal(problem, card, "scan_block", (1, threads * width), (threads,), kernel.row, width)
-            for width in dict.fromkeys((*(run.width for run in runs), 1))
+            for width in widths
             for threads in OF_BLOCK
         ),
         *(
@@ -40,17 +40,11 @@ def propose_block(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 (),
                 run.width,
             )
-            for run in runs
-            if kernel.rows and run.is_whole and (lanes := _lanes_of(run))
+            for run in shared
+            if run is not None and (lanes := lanes_of(run))
             for threads in OF_LANES
         ),
     )
-
-
-def _lanes_of(run: Run) -> int:
-    """The lanes of a warp that have a vector each of a row; 0 where one takes it all, or a warp is too few."""
-    count = run.whole(ZERO).constant
-    return 0 if count is None or not 1 < count <= WARP else 1 << (count - 1).bit_length()
 
 
 def propose_thread(problem: Problem, card: Device) -> tuple[Proposal, ...]:

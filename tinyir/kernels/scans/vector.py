@@ -31,7 +31,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
-from ...ir.runs import Run
+from ...ir.runs import Run, row_run
 from ...ir.traits import extent_of, scans_of
 from ..parts.arrays import shared
 from ..parts.fold import type_of
@@ -93,19 +93,20 @@ def lanes_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) ->
     (lanes, rows), axis, fresh = plan.threads, kernel.row[0], Fresh(names_in(region))
     number, total = Expr.of(fresh.name("n")), extent_of(kernel.rows)
     row = Expr.of(kernel.rows[0].name if len(kernel.rows) == 1 else fresh.name("row"))
-    first = run.width * number
+    skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
+    count, limits = run.covering(skew), limits_of(run)
     lets: list[Statement] = [
         nodes.Let(str(row), rows * Expr.of("cta.x") + "thread.y"),
         *(nodes.Let(n, e) for n, e in (split(row, kernel.rows) if len(kernel.rows) > 1 else {}).items()),
+        *((nodes.Let(str(skew), run.skew),) if skew != ZERO else ()),
         nodes.Let(str(number), Expr.of("thread.x")),
-        nodes.Let(axis.name, first),
+        nodes.Let(axis.name, run.width * number - skew),
     ]
-    count = run.whole(ZERO)
     guard = (
         *(() if divides(rows, total) else below(row, total)),
         *(() if divides(lanes, count) else below(number, count)),
     )
-    vectors, body = _Vectors(region, fresh, run, axis.name, first), []
+    vectors, body = _Vectors(region, fresh, run, axis.name, run.width * number - run.skew), []
 
     def where_inside(lines: list[Statement]) -> list[Statement]:
         return [nodes.If(guard, tuple(lines))] if guard else lines
@@ -119,11 +120,11 @@ def lanes_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) ->
             nodes.Reg(own, type_of(dtype, run.width)),
         ]
         so_far, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
-        body += where_inside(neighbours.loop(lines))
+        body += where_inside(neighbours.loop(lines, limits))
         body.append(nodes.WarpReduce(scan.op, mine, lanes, is_exclusive=True))
         vectors.done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, own_part, dtype), scan.dtype)
     neighbours, lines = vectors.stores()
-    body += where_inside(neighbours.loop(lines))
+    body += where_inside(neighbours.loop(lines, limits))
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(rows),), plan.threads, (*lets, *body))
 
 
@@ -158,9 +159,25 @@ def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -
 def is_of_lanes(plan: Plan, run: Run, kernel: Prefix) -> bool:
     """Whether the lanes of a warp that share a row have a vector of it each, and the CTA as many rows as the tile."""
     lanes, rows = plan.threads
-    count = run.whole(ZERO).constant
-    fits = WARP % lanes == 0 and count is not None and count <= lanes and bool(kernel.rows)
-    return fits and plan.tile == (rows, lanes * run.width)
+    return (
+        WARP % lanes == 0
+        and 0 < lanes_of(run) <= lanes
+        and bool(kernel.rows)
+        and plan.tile == (rows, lanes * run.width)
+    )
+
+
+def lanes_of(run: Run) -> int:
+    """The lanes of a warp that have a vector each of a row, wherever it begins; 0 where one takes it all, or a warp is
+    too few."""
+    size = run.extent.constant
+    count = 0 if size is None else -(-(size + (run.width - 1 if run.start != ZERO else 0)) // run.width)
+    return 1 << (count - 1).bit_length() if 1 < count <= WARP else 0
+
+
+def run_of_lanes(region: Region, kernel: Prefix, width: int) -> Run | None:
+    """The run of a row that lanes share: in vectors, or one by one."""
+    return row_run(region, kernel, width) if width > 1 else None if kernel.reverse else Run(kernel.row, 1)
 
 
 class _Vectors:
@@ -201,4 +218,11 @@ class _Vectors:
         return neighbours, lines
 
 
-__all__ = ["is_of_lanes", "lanes_vector_kernel", "scan_vector_kernel", "thread_vector_kernel"]
+__all__ = [
+    "is_of_lanes",
+    "lanes_of",
+    "lanes_vector_kernel",
+    "run_of_lanes",
+    "scan_vector_kernel",
+    "thread_vector_kernel",
+]
