@@ -70,6 +70,16 @@ CASES = {  # crossed reads, tensors, body
         "in X : fp16[40*N + 1]\nout Y : fp16[40, N]",
         "for i0: 40, i1: N\nyield Y[i0, i1] = X[i0 + 40*i1 + 1]",
     ),
+    "blocks that begin before the first": (
+        1,
+        "in X : fp16[5121]\nout Y : fp16[64, 80]",
+        "for i0: 64, i1: 80\nyield Y[i0, i1] = X[i0 + 64*i1 + 1]",
+    ),
+    "blocks of some columns of two matrices": (
+        2,
+        "in X : fp32[4*N, 72]\nin Z : fp32[4*N, 68]\nout Y : fp32[61, 4*N]",
+        "for i0: 61, i1: 4*N\nyield Y[i0, i1] = sub(X[i1, i0 + 7], Z[i1, i0 + 3])",
+    ),
     "blocks of a flat tensor": (
         1,
         "in X : fp16[5120]\nout Y : fp16[64, 80]",
@@ -124,6 +134,8 @@ BLOCKS = {  # sides of those in which a tensor is turned
     "blocks of a short axis": {8},
     "blocks of bytes": {8},
     "blocks of a flat tensor": {8},
+    "blocks that begin before the first": {8},
+    "blocks of some columns of two matrices": {4},
     "blocks of a sum with its transpose": {4},
     "blocks of two tensors, shifted by whole ones": {4},
     "shifted by less than a block": {8},

@@ -49,8 +49,8 @@ def _side_over(extent: Expr, block: int) -> int | None:
 
 @functools.lru_cache(maxsize=4096)
 def block_of(region: Region) -> int:
-    """The side of a block; 0 where neighbours of a tensor are not known to begin on whole accesses, or axes to be made
-    of whole blocks, and where a guard is around what is read."""
+    """The side of a block; 0 where neighbours of what is written are not known to begin on whole accesses, or those of
+    what is read all as far behind one, or axes to be made of whole blocks, and where a guard is around what is read."""
     elements = crossed_elements(region)
     reads = tuple(elements)
     if not reads or any(element is not read for read, element in elements.items()):
@@ -61,22 +61,33 @@ def block_of(region: Region) -> int:
         words = sum(-(-side * side * n.dtype.bytes // 4) for n in reads)
         if side * min(sizes) > ACCESS_BYTES or words > WORDS:
             continue
-        if not (is_multiple(along.size, side) and is_multiple(across.size, side)):
+        skew = skew_of(region, side)
+        if skew is None or not is_multiple(along.size, side) or skew == 0 and not is_multiple(across.size, side):
             continue
-        if all(_begins(region, n.tensor, n.index, across.name, side) for n in reads) and all(
-            _begins(region, y.output, y.index, along.name, side) for y in region.yields
-        ):
+        if all(_behind(region, y.output, y.index, along.name, side) == 0 for y in region.yields):
             return side
     return 0
 
 
-def _begins(region: Region, tensor: str, index: tuple[Expr, ...], axis: str, side: int) -> bool:
-    """Whether points along the axis that begin a block are side by side, the first at a multiple of `side`."""
+@functools.lru_cache(maxsize=4096)
+def skew_of(region: Region, side: int) -> int | None:
+    """Points before the first one along the axis that is read along which its first whole access also covers; None
+    where rows of what is read begin differently."""
+    reads = crossed_reads(region)
+    across = across_of(region, reads[0])
+    found = {_behind(region, n.tensor, n.index, across.name, side) for n in reads}
+    return found.pop() if len(found) == 1 else None
+
+
+def _behind(region: Region, tensor: str, index: tuple[Expr, ...], axis: str, side: int) -> int | None:
+    """How many elements behind a multiple of `side` the first point along the axis is, wherever the others are; None
+    where they are not side by side, or that differs."""
     found = region.tensor(tensor)
     if found is None or not index:
-        return False
+        return None
     first = offset_of(found.type.shape, index) - axis
-    return axis not in first.names() and is_multiple(first, side)
+    skew = next((c for c, m in first.terms if not m), 0) % side
+    return skew if axis not in first.names() and is_multiple(first - skew, side) else None
 
 
 def registers_of(plan: Plan, reads: tuple[Read, ...]) -> int:
@@ -85,4 +96,4 @@ def registers_of(plan: Plan, reads: tuple[Read, ...]) -> int:
     return sum(math.ceil(side * side * n.dtype.bytes / 4) for n in reads)
 
 
-__all__ = ["Sides", "block_of", "registers_of", "sides_of"]
+__all__ = ["Sides", "block_of", "registers_of", "sides_of", "skew_of"]

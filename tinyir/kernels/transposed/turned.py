@@ -33,7 +33,7 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, divides, names_in, needed, split
 from ..parts.side_by_side import SideBySide
 from ..parts.statements import Statements
-from .blocks import Sides, sides_of
+from .blocks import Sides, sides_of, skew_of
 from .declare import tile_of
 
 
@@ -67,8 +67,8 @@ class _Turned:
         along, across = region.iters[-1], across_of(region, reads[0])
         tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads}
         cut = {
-            a.name: Axis(fresh.name(f"{a.name}.o"), a.size.ceildiv(side))
-            for a, side in ((across, sides.across), (along, sides.along))
+            a.name: Axis(fresh.name(f"{a.name}.o"), (a.size + before).ceildiv(side))
+            for a, side, before in ((across, sides.across, skew_of(region, plan.widest) or 0), (along, sides.along, 0))
         }
         return _Turned(plan, region, fresh, along, across, tiles, cut)
 
@@ -89,13 +89,25 @@ class _Turned:
             here = nodes.Let(self.along.name, self.corner_along + a)
             lines += [
                 nodes.Reg(block, type_of(read.dtype, side, side)),
-                nodes.For(str(a), ZERO, Expr.of(side), (here, taken), unroll=0),
+                *self._taken(here, taken, a, b),
                 nodes.For(str(b), ZERO, Expr.of(side), (put,), unroll=0),
             ]
-        at = self.sides.across * Expr.of(self.cut[self.across.name].name) + side * self.column
-        guard = self._inside(side, self.corner_along)
+        at = self.corner_across + side * self.column
+        guard = self._inside(0 if self.skew else side, self.corner_along)
         body = (nodes.Let(self.across.name, at), *((nodes.If(guard, tuple(lines)),) if guard else lines))
         return self._walk(self.sides.along // side, self.sides.across // side, body)
+
+    def _taken(self, here: Statement, taken: nodes.Assign, a: Expr, b: Expr) -> tuple[Statement, ...]:
+        """The lines of a block, each at once; where blocks begin before the first point or end behind the last, those
+        of its elements that are there."""
+        side = Expr.of(self.plan.widest)
+        whole = nodes.For(str(a), ZERO, side, (here, taken), unroll=0)
+        if not self.skew:
+            return (whole,)
+        first, size = Expr.of(self.across.name), self.across.size
+        one = nodes.If((Bound(first + b, ZERO, size),), (replace(taken, over=(), vector=1),))
+        singles = nodes.For(str(a), ZERO, side, (here, nodes.For(str(b), ZERO, side, (one,), unroll=0)), unroll=0)
+        return (nodes.If((Bound(first, ZERO, size - (self.plan.widest - 1)),), (whole,), (singles,)),)
 
     def written(self) -> tuple[Statement, ...]:
         """Each thread's neighbours of the output, read from the tiles."""
@@ -115,7 +127,7 @@ class _Turned:
         lines += self._values(near)
         guard = self._inside(1, Expr.of(self.along.name))
         body = (
-            nodes.Let(self.across.name, self.sides.across * Expr.of(self.cut[self.across.name].name) + self.column),
+            nodes.Let(self.across.name, self.corner_across + self.column),
             nodes.Let(self.along.name, self.corner_along),
             *((nodes.If(guard, tuple(lines)),) if guard else lines),
         )
@@ -150,16 +162,29 @@ class _Turned:
         return sides_of(self.plan, self.region)
 
     @property
+    def skew(self) -> int:
+        """Points that the first access along what is read covers before the first one."""
+        return skew_of(self.region, self.plan.widest) or 0
+
+    @property
+    def corner_across(self) -> Expr:
+        """Where a tile begins along the axis that is read along."""
+        return self.sides.across * Expr.of(self.cut[self.across.name].name) - self.skew
+
+    @property
     def corner_along(self) -> Expr:
         """Where a block begins along the axis that is written along."""
         return self.sides.along * Expr.of(self.cut[self.along.name].name) + self.plan.widest * self.row
 
     def _inside(self, columns: int, along: Expr) -> tuple[Bound, ...]:
-        """Guards of a block, or of one line of it, where tiles hang over an end: axes are of whole blocks."""
-        across = Bound(Expr.of(self.across.name), upper=self.across.size - (columns - 1))
+        """Guards of a block, or of one line of it, where tiles hang over an end: axes are of whole blocks. Of no
+        columns there is nothing to guard."""
+        lower = ZERO if self.skew else None
+        across = Bound(Expr.of(self.across.name), lower, self.across.size - (columns - 1))
         ends = Bound(along, upper=self.along.size - (self.plan.widest - 1))
+        is_whole = not self.skew and divides(self.sides.across, self.across.size)
         return (
-            *(() if divides(self.sides.across, self.across.size) else (across,)),
+            *(() if is_whole or not columns else (across,)),
             *(() if divides(self.sides.along, self.along.size) else (ends,)),
         )
 
