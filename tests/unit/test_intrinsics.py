@@ -12,7 +12,7 @@ import pytest
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
-from tinyir.target import hopper
+from tinyir.target import hopper, packed
 from tinyir.target.intrinsics import GUARDED, INTRINSICS, PLAIN, Intrinsic, intrinsics_of, show_intrinsics
 
 SM90 = {name for name, _ in hopper.GUARDED} - {
@@ -24,7 +24,7 @@ SM90 = {name for name, _ in hopper.GUARDED} - {
     "raised_pair",
     "named_barrier",
     "warpgroup_barrier",
-}
+} | {f"pair_of_{dtype}" for dtype in packed.FLOATS}
 EACH = '_Pragma("unroll") for (int i = 0; i < {}; ++i)'
 ARGUMENTS = {"int pending": "1", "int count": "40", "int a_major, int b_major": "0, 1", "int b_major": "1"}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from tinyir.ir import manifest, region
+from tinyir.ir import manifest, plan, region
 from tinyir.lower import plan as to_plan
 
 from .emitted import lowered, region_text
@@ -18,6 +20,19 @@ MEANT = "for i0: 4096, i1: 1024\n%m = reduce max (i1) : fp32 { X[i0, i1] }\n"
 def with_input(stated: str) -> str:
     """The tensors of a sum of rows, and one more."""
     return ROWS.replace("out", f"in {stated}\nout")
+
+
+NORM = MEANT + "yield Y[i0, i1] = sub(X[i0, i1], broadcast_in_dim(%m, dims=[0]))"
+
+
+@pytest.mark.parametrize("algo", ["row_streamed", "row_resident"])
+def test_rows_that_are_read_again_stay_in_l2_until_the_last_time(algo: str) -> None:
+    module = region.parse(region_text(BOTH, NORM))
+    found = (c.plan for c in to_plan.candidates(module, module.program.regions[0]))
+    chosen = next(p for p in found if p.algo == algo and p.vectorize and len(p.threads) == 1)
+    text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
+    words = re.findall(r"\b(load(?:ed)_\w+|store_last)\((?=\(|&)", text[text.index("__global__") :])
+    assert words == (["loaded_kept", "loaded_last", "store_last"] if algo == "row_streamed" else [])
 
 
 CASES = {  # tensors, body, what is loaded once

@@ -50,13 +50,18 @@ def planned_by(module: region.Module, *key: object) -> plan.Module:
     return plan.Module(module, (teams(module)[key],))
 
 
+def several(*lanes: int) -> set[tuple[int, int, int]]:
+    """Teams of these lanes, whose CTAs have several rows."""
+    return {(n, threads // n, 1) for n in lanes for threads in (128, 512)}
+
+
 @needs_host_compiler
 @pytest.mark.parametrize(
     ("length", "wanted"),
     [
-        (20, {(4, 32, 1), (8, 16, 1), (16, 8, 1), (32, 4, 1), (32, 1, 1), (64, 1, 1)}),
-        (64, {(4, 32, 1), (8, 16, 1), (16, 8, 1), (32, 4, 1), (32, 1, 1), (64, 1, 1)}),
-        (333, {(16, 8, 1), (32, 4, 1), (32, 1, 1), (64, 1, 1)}),
+        (20, {*several(4, 8, 16, 32), (32, 1, 1), (64, 1, 1)}),
+        (64, {*several(4, 8, 16, 32), (32, 1, 1), (64, 1, 1)}),
+        (333, {*several(16, 32), (32, 1, 1), (64, 1, 1)}),
         (4101, {(32, 4, 1), (32, 1, 1), (64, 1, 1), (64, 1, 2), (64, 1, 4), (64, 1, 8)}),
     ],
 )

@@ -159,10 +159,10 @@ def raised_pairs() -> Trial:
     return applied("raised_pair(X[i], 0x000f00ffu)", "unsigned int", "unsigned int", x, x & 0x000F00FF | 0x64006400)
 
 
-def loaded() -> Trial:
+def loaded(how: str) -> Trial:
     """Four words at once."""
     x = np.random.default_rng(7).integers(0, 1 << 32, 256, dtype=np.uint32)
-    return applied("load_once(&X[4 * i]).z", "unsigned int", "unsigned int", x, np.ascontiguousarray(x[2::4]))
+    return applied(f"load_{how}(&X[4 * i]).z", "unsigned int", "unsigned int", x, np.ascontiguousarray(x[2::4]))
 
 
 def extreme(name: str) -> Trial:
@@ -213,6 +213,17 @@ def reciprocal(is_special: bool) -> Trial:
         wanted = (1 / flat.astype(np.float64)).astype(np.float32)
     wanted = np.where(np.abs(wanted) < least, np.copysign(np.float32(0), wanted), wanted)
     return applied("recip_approx(X[i])", "float", "float", x, wanted, ulps=0 if is_special else 1)
+
+
+STORE = (
+    """extern "C" __global__ void k(const uint4 *A, uint4 *B) { store_words_last(B + threadIdx.x, A[threadIdx.x]); }"""
+)
+
+
+def stored() -> Trial:
+    """Sixteen bytes of each thread."""
+    a = np.random.default_rng(7).integers(0, 1 << 32, 4 * 33, dtype=np.uint32)
+    return Trial(STORE, {"A": a}, {"B": a.copy()}, {"block": (33,)})
 
 
 COPY = """extern "C" __global__ void k(const unsigned char *A, unsigned char *B) { copy_16(B + 16 * threadIdx.x, A + threadIdx.x); }"""  # noqa: E501

@@ -136,14 +136,27 @@ PLAIN: Rows = (
         "template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; "
         "};  // neighbours that move at once",
     ),
-    (
-        "loaded_once",
-        f"""\
-template <class T> {_INLINE}T loaded_once(const T *from) {{
+    *(
+        (
+            f"loaded_{how}",
+            f"""\
+template <class T> {_INLINE}T loaded_{how}(const T *from) {{
   union {{ T all; uint4 parts[sizeof(T) / 16]; }} x;
 #pragma unroll
-  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_once((const uint4 *)from + i);
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_{how}((const uint4 *)from + i);
   return x.all;
+}}""",
+        )
+        for how in ("once", "kept", "last")
+    ),
+    (
+        "store_last",
+        f"""\
+template <class T> {_INLINE}void store_last(T *to, const T &piece) {{
+  union {{ T all; uint4 parts[sizeof(T) / 16]; }} x;
+  x.all = piece;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
 }}""",
     ),
     (

@@ -27,6 +27,25 @@ GUARDED = (
   return x;
 }}""",  # noqa: E501
     ),
+    *(
+        (
+            f"load_{how}",
+            f"""\
+{_INLINE}uint4 load_{how}(const void *from) {{
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {{%0, %1, %2, %3}}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"({policy}ull));
+  return x;
+}}""",  # noqa: E501
+        )
+        for how, policy in (("kept", "0x14f0000000000000"), ("last", "0x12f0000000000000"))  # evict last, and first
+    ),
+    (
+        "store_words_last",
+        f"""\
+{_INLINE}void store_words_last(void *to, uint4 x) {{
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {{%1, %2, %3, %4}}, %5;" :: "l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(0x12f0000000000000ull) : "memory");
+}}""",  # noqa: E501
+    ),
     (
         "publish_word",
         f"""\

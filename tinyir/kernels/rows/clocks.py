@@ -31,7 +31,9 @@ from ..resources import threads_of
 from .declare import team_of
 
 CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and the reads of its CTAs' shared memory after it
-SLOW_ISSUE = 8  # plain instructions that take as long as an exponential, or a division
+SLOW_ISSUE = 8  # plain instructions that take as long as an exponential
+QUOTIENT_ISSUE = 6  # the same of a division by what divides a row
+BYTE_ISSUE = 0.5  # the same of one of four floats that become a word of bytes
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_WARPS = 3  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
@@ -67,7 +69,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     ctas = -(-rows // plan.tile[0]) * (team // plan.threads[0])
     again = 0 if is_resident else kernel.passes - 1
     issued = MAP_ISSUE / width + 2
-    moved *= LINE_LOSS if reads_apart(region) else 1
+    is_apart = reads_apart(region) and kernel.row[-1] not in region.iters
+    moved *= LINE_LOSS if is_apart else 1
     waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * _has_ends(plan, problem)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     waves = ctas / (device.sms * resident)
@@ -87,7 +90,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     stays = min(1.0, device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))) ** LOST
     fetched = moved + again * read * (1 - stays)
     # the busiest SM's share, times SMs
-    brought = moved if reads_apart(region) else moved + _lost(region, kernel.row[-1].name, sizes)
+    brought = moved if is_apart else moved + _lost(region, kernel.row[-1].name, sizes)
     through = (brought + (0 if is_near else again * read)) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
     turns = max(1, -(-length // plan.tile[1]))
@@ -155,9 +158,15 @@ def _issue(body: Body) -> float:
     """Instructions of an op, less its operands'."""
     if not isinstance(body, (Unary, Binary, Ternary)):
         return 0
+    if body.op == "abs":  # a sign that another instruction leaves out
+        return 0
+    if body.op == "fdiv":
+        return QUOTIENT_ISSUE
     if body.op.upper() in SLOW:
         return SLOW_ISSUE
-    return ROUND_ISSUE if body.op == "cast" and body.dtype.is_integer and body.x.dtype.is_float else 1
+    if body.op != "cast" or not body.x.dtype.is_float or not (body.dtype.is_integer or body.dtype.bytes == 1):
+        return 1
+    return BYTE_ISSUE if body.dtype.bytes == 1 else ROUND_ISSUE
 
 
 def _meeting(plan: Plan) -> float:

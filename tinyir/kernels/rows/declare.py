@@ -6,13 +6,14 @@ from __future__ import annotations
 import math
 
 from ...ir.accumulate import is_plain, wide
-from ...ir.body import Reduce, walk
+from ...ir.body import Binary, Body, BroadcastInDim, Reduce, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
-from ...ir.traits import extent_of
+from ...ir.traits import extent_of, nodes_of
 from ...ir.types import DTYPES, DType
+from ...kit.records import replace
 from ..family import Array, Needs, Problem
 from ..parts.kept import bytes_beside
 from ..parts.point import free_axes, needed
@@ -20,11 +21,21 @@ from ..problem import Row
 from ..resources import allotted
 
 ADDRESSING = 24  # registers, with those of one access
+WALKING = 48  # registers, of a walk along rows that the compiler holds to no number
 WARP = 32
 
 
+def declare_streamed(plan: Plan, problem: Problem) -> Needs:
+    """What a CTA takes that reads a row again: the compiler asks for as much of it at once as there are registers for
+    where it is told a limit, and for less where it is not."""
+    needs = declare(plan, problem)
+    if divides_slowly(problem.region, problem.kernel):
+        return needs
+    return replace(needs, registers=min(needs.registers, allotted(plan, WALKING)))
+
+
 def declare(plan: Plan, problem: Problem) -> Needs:
-    """What a CTA takes, be the row resident or not."""
+    """What a CTA takes whose rows are resident."""
     region, kernel = problem.region, problem.kernel
     read = bytes_beside(region, {a.name for a in kernel.row if a in region.iters}) * plan.widest
     beside = max(0, read - ACCESS_BYTES) // 4
@@ -65,6 +76,20 @@ def place_dtype(fold: Reduce, extent: Expr) -> DType:
     return DTYPES["i32"] if is_short and fold.dtype.bits > 32 else fold.dtype
 
 
+def divides_slowly(region: Region, kernel: Row) -> bool:
+    """Whether something is divided but elements of the row by a number of the row, whose reciprocal is found once. A
+    slow division is a call, around which ptxas spills where nothing limits it; elsewhere it spills under a limit."""
+    row, names = {a.name for a in kernel.row}, tuple(a.name for a in region.iters)
+
+    def varies(body: Body) -> bool:
+        if isinstance(body, BroadcastInDim):
+            return any((body.axes or names)[d] in row for d in body.dims)
+        return not row.isdisjoint(free_axes(region, body))
+
+    divisions = (n for n in nodes_of(region) if isinstance(n, Binary) and n.op == "fdiv")
+    return not all(varies(n.left) and not varies(n.right) for n in divisions)
+
+
 def team_of(plan: Plan) -> int:
     """Threads that share a row."""
     return plan.threads[0] * (math.prod(plan.cluster.shape) if plan.cluster else 1)
@@ -75,4 +100,4 @@ def each_of(plan: Plan) -> int:
     return plan.tile[1] // team_of(plan)
 
 
-__all__ = ["declare", "each_of", "meeting_arrays", "place_dtype", "team_of"]
+__all__ = ["declare", "declare_streamed", "divides_slowly", "each_of", "meeting_arrays", "place_dtype", "team_of"]

@@ -11,19 +11,17 @@ what it does.
 
 from __future__ import annotations
 
-from ...ir.body import Binary, Body, BroadcastInDim
 from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
-from ...ir.traits import nodes_of
 from ...kit.phrase import Phrase
 from ..family import Problem
 from ..parts.beyond import apart, beyond
-from ..parts.point import Fresh, free_axes, names_in
+from ..parts.point import Fresh, names_in
 from ..problem import Row
 from ..resources import register_limit
-from .declare import declare
+from .declare import declare, declare_streamed, divides_slowly
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -55,22 +53,10 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
-        regs=register_limit(plan, declare(plan, problem)) if _divides_slowly(region, kernel) else 0,
+        regs=register_limit(plan, (declare if is_resident else declare_streamed)(plan, problem))
+        if divides_slowly(region, kernel)
+        else 0,
     )
-
-
-def _divides_slowly(region: Region, kernel: Row) -> bool:
-    """Whether something is divided but elements of the row by a number of the row, whose reciprocal is found once. A
-    slow division is a call, around which ptxas spills where nothing limits it; elsewhere it spills under a limit."""
-    row, names = {a.name for a in kernel.row}, tuple(a.name for a in region.iters)
-
-    def varies(body: Body) -> bool:
-        if isinstance(body, BroadcastInDim):
-            return any((body.axes or names)[d] in row for d in body.dims)
-        return not row.isdisjoint(free_axes(region, body))
-
-    divisions = (n for n in nodes_of(region) if isinstance(n, Binary) and n.op == "fdiv")
-    return not all(varies(n.left) and not varies(n.right) for n in divisions)
 
 
 def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:

@@ -369,7 +369,7 @@ class Ampere:
             for line in (
                 *loop,
                 f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};",
-                f"*({kind} *)&{first} = piece;",
+                f"{self._stored_at(s, kind, first)};",
             ):
                 self.say(line)
         else:
@@ -386,6 +386,10 @@ class Ampere:
         """C of an access of a type to neighbours in a tensor."""
         is_whole = s.vector * s.value.dtype.bytes % WORD_BYTES == 0
         place = f"(const {kind} *)&{first}"
+        left = self.again.get(s.value.tensor, 0)
+        if left:
+            self.again[s.value.tensor] = left - 1
+            return f"loaded_{'kept' if left > 1 else 'last'}({place})"
         return f"loaded_once({place})" if s.value.tensor in self.once and is_whole else f"*{place}"
 
     def _words_at_once(self: Any, s: nodes.Assign) -> None:
@@ -424,10 +428,17 @@ class Ampere:
             "#pragma unroll",
             f"for (int {e} = 0; {e} < {count}; ++{e})",
             f"  piece.x[{e}] = {s.value.dtype}s_of({', '.join(map(self.values.value, four))});",
-            f"*({kind} *)&{first} = piece; }}",
+            f"{self._stored_at(s, kind, first)}; }}",
         ):
             self.say(line)
         self.integers.ranges = outer
+
+    def _stored_at(self: Any, s: nodes.Store, kind: str, first: str) -> str:
+        """C of a store of a piece: of what is written beside rows that L2 should keep, in whole accesses, as the first
+        that it gives up."""
+        place, is_whole = f"({kind} *)&{first}", s.vector * self._dtype(s.to.name).bytes % WORD_BYTES == 0
+        is_first = self.is_again and is_whole and s.to.name in self.tensors
+        return f"store_last({place}, piece)" if is_first else f"*{place} = piece"
 
     def _of_words(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """A word of registers that hold bytes in words, or a row of them."""

@@ -40,7 +40,7 @@ from .index import Integers
 from .matrix import as_held
 from .names import Names, comment
 from .narrow import narrow
-from .once import loaded_once
+from .once import loaded_again, loaded_once
 from .pairs import Pairs, in_words
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, gelu_in, memory_type
@@ -107,6 +107,8 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))
         }
         self.once = loaded_once(kernel, self.regions, self.outputs)
+        self.again = loaded_again(kernel, self.outputs)
+        self.is_again = bool(self.again)
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.names, self.carrying, self.in_words = Names(), carrying(kernel), in_words(kernel)

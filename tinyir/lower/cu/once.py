@@ -1,12 +1,22 @@
-"""What a kernel of folds loads once: it leaves the caches to others.
+"""What a kernel loads how often, and what the caches should do with it.
+
+What a kernel of folds loads once leaves them to others:
 
     reduce sum (k0: N) { X[i0, k0] }     yield Y[i0]        each element of X is loaded by one thread
 
 Such loads take no line of an SM's cache, which they would fill with what nobody asks for again. Measured on an H200:
 sums, maxima and places of 64 MB and more take 3 to 11 % less. Kernels that write as much as they read take longer so.
+
+A row that is walked along several times stays in L2 until it is read for the last time, and what is written of it goes
+first:
+
+    for c in thread.x..C step 512       fold X[i0, c]                 kept in L2
+    for c in thread.x..C step 512       Y[i0, c] = ... X[i0, c]       read for the last time
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from ...ir.body import Gather, Read, Reduce, Scan, Scatter, walk
 from ...ir.expr import ONE
@@ -45,10 +55,38 @@ def loaded_once(kernel: nodes.Kernel, regions: tuple[Region, ...], written: set[
     return frozenset(name for name in found if loads.count(name) == 1)
 
 
+def loaded_again(kernel: nodes.Kernel, written: set[str]) -> dict[str, int]:
+    """How often a kernel loads the tensors that it walks along more than once, in accesses of whole 16 bytes: no other
+    statement reads them, and each load is in a loop of its own, at the same place."""
+    loads: dict[str, list[tuple[nodes.For | None, nodes.Assign]]] = {}
+    _collect(kernel.body, None, loads)
+    found = {}
+    for name, several in loads.items():
+        walks = {id(walk) for walk, _ in several if walk is not None and walk.unroll != 0}
+        ranges = {(walk.low, walk.high, walk.step) for walk, _ in several if walk is not None}
+        is_whole = all(s.vector * s.value.dtype.bytes % WORD_BYTES == 0 for _, s in several)
+        if len(several) == len(walks) > 1 and len(ranges) == 1 and is_whole and name not in written:
+            found[name] = len(several)
+    return found
+
+
+def _collect(
+    lines: Iterable[nodes.Statement],
+    walk: nodes.For | None,
+    loads: dict[str, list[tuple[nodes.For | None, nodes.Assign]]],
+) -> None:
+    """The loads of several elements at once, each with the outermost loop around it that is not written out."""
+    for s in lines:
+        if isinstance(s, nodes.Assign) and isinstance(s.value, Read) and s.vector > 1:
+            loads.setdefault(s.value.tensor, []).append((walk, s))
+        inner = s if walk is None and isinstance(s, nodes.For) and s.unroll != 0 else walk
+        _collect((*getattr(s, "body", ()), *getattr(s, "otherwise", ())), inner, loads)
+
+
 def _outside_of_folds(body) -> list[Read]:
     """The reads of an expression that are in none of its folds."""
     inside = {id(n) for fold in walk(body) if isinstance(fold, Reduce) for n in walk(fold)}
     return [n for n in walk(body) if isinstance(n, Read) and id(n) not in inside]
 
 
-__all__ = ["loaded_once"]
+__all__ = ["loaded_again", "loaded_once"]

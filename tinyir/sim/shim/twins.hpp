@@ -77,6 +77,9 @@ __device__ tinyir_uint pair_of_fp8e4m3(float low, float high) { return tinyir_sm
 __device__ tinyir_uint pair_of_fp8e5m2(float low, float high) { return tinyir_small_of(low, 2, 15, 0x7b) | tinyir_small_of(high, 2, 15, 0x7b) << 8; }
 
 __device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
+__device__ void store_words_last(void* to, uint4 x) { *static_cast<uint4*>(to) = x; }
+__device__ uint4 load_kept(const void* from) { return *static_cast<const uint4*>(from); }
+__device__ uint4 load_last(const void* from) { return *static_cast<const uint4*>(from); }
 
 __device__ void copy_16(void* to, const void* from) {
   if ((unsigned long long)from % 2)
