@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir.accumulate import cast, fold_word, start_of, wide
-from ...ir.body import Axis, Binary, Read
+from ...ir.body import Axis, Binary, Read, Select
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -118,9 +118,7 @@ class _Columns:
         steps, singles = self._steps(accumulators, counter)
         guard = self._inside(Expr.of(self.last.name), width)
         is_cut = self.run.skew != ZERO or guard and not self.run.is_whole
-        column = Expr.of(self.last.name) + self.fresh.of("v")
-        one = nodes.If(self._inside(column, 1), tuple(singles))
-        cut = nodes.For(self.fresh.of("v"), ZERO, Expr.of(width), (one,), unroll=0)
+        cut = nodes.For(self.fresh.of("v"), ZERO, Expr.of(width), tuple(singles), unroll=0)
         otherwise = (self._loop(counter, [cut]),) if is_cut else ()
         loop = self._loop(counter, steps)
         # a loop of its own keeps the name of the column to itself
@@ -147,22 +145,27 @@ class _Columns:
         )
 
     def _steps(self, accumulators: list[str], counter: Expr) -> tuple[list[Statement], list[Statement]]:
-        """One element of each fold, of all columns of the thread; and of one of them."""
+        """One element of each fold, of all columns of the thread; and of one of them, which leaves what is folded as it
+        is where the column is not there: a condition around it would hold back the loads of those that follow."""
         width, first = self.plan.widest, Expr.of(self.last.name)
         beside = SideBySide(
             self.region, self.fresh, self.run, first, {self.last.name: self.corner + width * Expr.of("thread.x")}
         )
         at = Expr.of(beside.turn) if width > 1 else ZERO
         steps: list[Statement] = []
+        singles: list[Statement] = []
+        inside = self._inside(first + at, 1)
         for let, name in zip(self.folds, accumulators):
             fold, dtype = let.expr, wide(let.expr.dtype)
             point = {a.name: Expr.of(a.name) for a in self.region.iters} | {self.last.name: first + at}
             element = Values(self.region, point | split(counter, fold.axes)).at(fold.body)
             held = Read(name, (at,), dtype)
-            steps.append(
-                nodes.Assign(Place(name, (at,)), Binary(fold_word(fold.op, dtype), held, cast(element, dtype), dtype))
-            )
-        return beside.loop(steps) if width > 1 else steps, steps
+            element = cast(element, dtype)
+            there = Select(inside, element, start_of(fold.op, fold.dtype), dtype) if inside else element
+            for lines, value in ((steps, element), (singles, there)):
+                folded = Binary(fold_word(fold.op, dtype), held, value, dtype)
+                lines.append(nodes.Assign(Place(name, (at,)), folded))
+        return beside.loop(steps) if width > 1 else steps, singles
 
     def joined(self) -> tuple[Statement, ...]:
         """The rounds in which a column's numbers become one, and what is made of it."""
