@@ -107,6 +107,9 @@ template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
+__device__ uint4 load_kept(const void *from);
+__device__ uint4 load_last(const void *from);
+__device__ void store_words_last(void *to, uint4 x);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
@@ -162,6 +165,19 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
 template <int count> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
+__device__ __forceinline__ uint4 load_kept(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x14f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ uint4 load_last(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x12f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ void store_words_last(void *to, uint4 x) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" :: "l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(0x12f0000000000000ull) : "memory");
+}
 #endif
 
 // a / b of a b that divides many, with the reciprocal of |b| and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
@@ -236,6 +252,24 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <class T> __device__ __forceinline__ T loaded_kept(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_kept((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ T loaded_last(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_last((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ void store_last(T *to, const T &piece) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+  x.all = piece;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
+}
 
 // region n8: n8 : REDUCE at 15:5
 // plan contraction warp_specialized: tile [128, 128, 64], stages 6
@@ -630,7 +664,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const int i3 = 8 * c + head;
     float n8_v[8];
     {
-      const vector_of<float, 8> piece = *(const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3];
+      const vector_of<float, 8> piece = loaded_kept((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         n8_v[v] = piece.x[v];
@@ -659,7 +693,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const int i3 = 8 * c + head;
     float n8_v2[8];
     {
-      const vector_of<float, 8> piece = *(const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3];
+      const vector_of<float, 8> piece = loaded_kept((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         n8_v2[v] = piece.x[v];
@@ -694,7 +728,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
     const int i3 = 8 * c + head;
     float n8_v3[8];
     {
-      const vector_of<float, 8> piece = *(const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3];
+      const vector_of<float, 8> piece = loaded_last((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         n8_v3[v] = piece.x[v];
@@ -713,7 +747,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         piece.x[v] = fp16_of_float(n15_v[v]);
-      *(vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3] = piece;
+      store_last((vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3], piece);
     }
   }
   if (thread_x <= left && left < N) {

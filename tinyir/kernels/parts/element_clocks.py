@@ -17,7 +17,7 @@ from ..family import Clocks, Conditions, Problem
 from ..resources import ON_THEIR_WAY, WALK, threads_of
 from .boxes import LINE_BYTES
 from .statements import FEW_SINGLE
-from .waiting import LATE, LEAST_THREADS, LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
+from .waiting import CTAS_SHARPNESS, LATE, LEAST_THREADS, LINE_LOSS, MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
 
 SINGLE_ISSUE = 4  # warp instructions an element of a read that is taken one by one; counted in the text, not fitted
 LOOK_ISSUE = (
@@ -30,7 +30,6 @@ TILE_TURNS = 0.05  # of a trip to memory, for each access of a thread whose tile
 # concatenations of DenseNet-121, of some 7 pieces each, took 1.9 us more than element by element on an H200.
 PIECE_TURNS = 0.4
 SECTOR_BYTES = 32  # of memory, which the end of a row shares with what is behind it
-CTAS_SHARPNESS = 8.0  # of a map's bytes and the handing out of its CTAs, many of which an SM has at once
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 

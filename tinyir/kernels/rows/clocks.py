@@ -18,6 +18,7 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.point import free_axes, needed
 from ..parts.waiting import (
     BARRIER_CLOCKS,
+    CTAS_SHARPNESS,
     LATE,
     LEAST_THREADS,
     LINE_LOSS,
@@ -94,7 +95,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     through = (brought + (0 if is_near else again * read)) * device.sms * -(-ctas // device.sms) / max(ctas, 1)
     memory = max(fetched / device.dram_bytes_per_us, through / device.l2_bytes_per_us) * (1 + UNEVEN / max(1, waves))
     turns = max(1, -(-length // plan.tile[1]))
-    memory = longer_of(memory, handed_out_us(ctas), WAITING_SHARPNESS)
+    memory = longer_of(memory, handed_out_us(ctas), CTAS_SHARPNESS)
     memory *= 1 + (LATE * (threads_of(plan) / LEAST_THREADS - 1) if len(plan.threads) > 1 else 0)
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     # what one CTA computes the loads of others go beside, and in a walk of some turns those of its own other warps

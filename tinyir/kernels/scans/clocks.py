@@ -7,7 +7,7 @@ from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.scan_clocks import TURNS_AT_ONCE, block_turn, is_along_memory, load_clocks, memory_us, turns_us
-from ..parts.waiting import MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
+from ..parts.waiting import CTAS_SHARPNESS, MAP_ISSUE, WAITING_SHARPNESS, handed_out_us
 from ..resources import threads_of
 
 TURN_BYTES = 512  # of a row in one turn, of which many rows at once take the more time,
@@ -22,9 +22,7 @@ def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     latency = turns_us(at, rows, -(-length // plan.tile[1]), block_turn(plan, at))
     turn = plan.tile[0] * plan.tile[1] * max(t.type.dtype.bytes for t in problem.region.inputs)
     loss = 1 + TURN_LOSS * min(1.0, TURN_BYTES / turn)
-    memory = longer_of(
-        loss * memory_us(problem, at, not is_along_memory(problem)), handed_out_us(rows), WAITING_SHARPNESS
-    )
+    memory = longer_of(loss * memory_us(problem, at, not is_along_memory(problem)), handed_out_us(rows), CTAS_SHARPNESS)
     return Clocks({"memory": longer_of(memory, latency, WAITING_SHARPNESS), "latency": latency})
 
 
