@@ -4,6 +4,7 @@ another place on: the steps of an LSTM, the heads of a projection, the direction
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -79,6 +80,13 @@ def test_steps_are_one_kernel() -> None:
     assert code.source.count("__global__") == 1
     assert "tensors [X at [-1], h3, Y]" in manifest.show(code)
     assert manifest.parse(manifest.show(code)) == code and manifest.check(code) == []
+
+
+@pytest.mark.parametrize("name", ["add", "sum", "warp", "wgmma"])
+def test_tensors_that_are_called_as_words_of_the_text_are_moved(name: str) -> None:
+    """torch.export calls what it makes `add` and `mul`."""
+    module = lowered(re.sub(r"\bX\b", name, steps()))
+    assert len(module.kernels) == 1 and errors(module) == []
 
 
 @needs_host_compiler

@@ -21,6 +21,7 @@ AXES = ("x", "y", "z")
 THREAD_NAMES = frozenset(
     [*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane", "warpgroup.index", "warpgroup.thread"]
 )
+GIVEN = frozenset(("arch", "by", "kind", "math", "op", "scope", "unit"))  # fields of words that the language gives
 PLACE_NAMES = THREAD_NAMES | {*(f"cta.{a}" for a in AXES), "cluster.rank"}
 
 
@@ -202,8 +203,8 @@ def places_in(s: Statement) -> Iterator[tuple[str, Place]]:
 
 
 def names_in(node: Any) -> Iterator[str]:
-    """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines:
-    each word of it may be one."""
+    """Every name in a statement, or in a part of one, but for one that a `let`, `least` or `most` defines: each word of
+    it may be one that the language does not give, as it does ops; torch calls its values `add` and `mul` too."""
     found: list[str] = []
     _add_names(node, found)
     return iter(found)
@@ -222,8 +223,13 @@ def _add_names(node: Any, found: list[str]) -> None:
     elif isinstance(node, EXTREMES):
         _add_names(node.of, found)
     elif is_dataclass(node):
-        for word in _compared(type(node)):
+        for word in _naming(type(node)):
             _add_names(getattr(node, word), found)
+
+
+@functools.cache
+def _naming(kind: type) -> tuple[str, ...]:
+    return tuple(word for word in _compared(kind) if word not in GIVEN)
 
 
 @functools.lru_cache(maxsize=4096)
