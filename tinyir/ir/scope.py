@@ -10,6 +10,7 @@ everything holds there.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -211,7 +212,8 @@ def _ranges_of(scope: Scope) -> dict[str, tuple[int, int]]:
 
 
 def _has_counterexample(scope: Scope, expr: Expr) -> bool:
-    """Whether expr < 0 at a point tried: its own axes at the ends that make it small, the others in the middle."""
+    """Whether expr < 0 at a point tried: its own axes at the ends that make it small, the others in the middle; and
+    where facts about one axis begin or end."""
     for symbols in _symbol_samples(scope):
         try:
             sizes = {axis: size.evaluate(symbols) for axis, size in scope.axes}
@@ -219,7 +221,7 @@ def _has_counterexample(scope: Scope, expr: Expr) -> bool:
             return False
         if any(size < 1 for size in sizes.values()):
             continue
-        for point in _corners(expr, sizes):
+        for point in itertools.chain(_corners(expr, sizes), _edges(scope.given, sizes)):
             bindings = {**symbols, **point}
             try:
                 if expr.evaluate(bindings) < 0 and all(fact.evaluate(bindings) >= 0 for fact in scope.given):
@@ -254,6 +256,25 @@ def _corners(expr: Expr, sizes: dict[str, int]) -> Iterator[dict[str, int]]:
             if 0 <= at < sizes[axis]:
                 yield {**middle, axis: at}
                 yield {**middle, **low, axis: at}
+
+
+def _edges(given: tuple[Expr, ...], sizes: dict[str, int]) -> Iterator[dict[str, int]]:
+    """The first point, and the last, that facts of one axis leave, the other axes in the middle."""
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    for fact in given:
+        bare = fact - fact.offset
+        axis = bare.terms[0][1][0] if len(bare.terms) == 1 and len(bare.terms[0][1]) == 1 else None
+        if isinstance(axis, str) and axis in sizes:
+            coefficient = bare.terms[0][0]
+            if coefficient > 0:
+                low[axis] = max(low.get(axis, 0), -(fact.offset // coefficient))
+            else:
+                high[axis] = min(high.get(axis, sizes[axis] - 1), fact.offset // -coefficient)
+    middle = {axis: size // 2 for axis, size in sizes.items()}
+    for ends in (low, high):
+        if ends and all(0 <= at < sizes[axis] for axis, at in ends.items()):
+            yield {**middle, **ends}
 
 
 # --- floors in lowest form
