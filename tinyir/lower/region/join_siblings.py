@@ -67,10 +67,10 @@ def _try(left: Cluster, right: Cluster, name: str, found: Partition) -> None:
         left.folds
     ):
         return
+    if found.depends(left, right) or found.depends(right, left):  # as the steps of a recurrence that share weights
+        return
     whole = joined(left, right, graph, found.order, is_sibling=True)
     if isinstance(whole, str) or found.family_fault(whole) or not _is_one_space(left, right, whole):
-        return
-    if found.depends(left, right) or found.depends(right, left):
         return
     found.replace(left, right, whole)
     for a in left.computed():
