@@ -197,6 +197,13 @@ __device__ __forceinline__ tile_place turning_tile(int tile, int rows, int colum
   if (place.row / width & 1) place.column = columns - 1 - place.column;
   return place;
 }
+template <int rows, int columns, int pairs>
+__device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i)
+#pragma unroll
+    for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
+}
 template <int span, int count>
 __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
   const int lane = (int)threadIdx.x % 32;
@@ -585,9 +592,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
       for (int which = 0; which < 2; ++which) {
         scale[which] = 1.0f / scale[which];
       }
-      if (warpgroup_thread == 0) {
-        tma_store_wait<1>();
-      }
+      if (warpgroup_thread == 0) tma_store_wait<1>();
       warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
       for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -608,9 +613,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
       }
       if (++o_slot == 2) { o_slot = 0; }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }
 
@@ -731,32 +734,16 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     unsigned int kf[8][4];  // its part of [16, 128]
     operand_along<128>(qf, q, part, 0);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 16);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 16);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 32);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 32);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 48);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 48);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     unsigned int p[8][1][4];  // its part of [16, 128]
     #pragma unroll
     for (int piece = 0; piece < 16; ++piece) {
@@ -824,53 +811,21 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     }
     unsigned int vf[4][4];  // its part of [16, 64]
     factor_across<128>(vf, v + 8192 * s_slot, 0, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[0], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 16, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[1], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 32, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[2], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 48, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[3], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 64, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[4], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 80, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[5], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 96, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[6], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 112, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[7], vf);
     if (++s_slot == 2) { s_slot = 0; }
     if (++next_slot == 2) { next_slot = 0; }
   }
@@ -912,32 +867,16 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     unsigned int kf[8][4];  // its part of [16, 128]
     operand_along<128>(qf, q, part, 0);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 16);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 16);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 32);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 32);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     operand_along<128>(qf, q, part, 48);
     factor_along<128>(kf, k + 8192 * s_slot, 0, 48);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 16; ++j)
-        mma_m16n8k16_fp16(sc[i][j], qf[i], kf[j / 2][2 * (j % 2)], kf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(sc, qf, kf);
     unsigned int p[8][1][4];  // its part of [16, 128]
     #pragma unroll
     for (int which = 0; which < 2; ++which) {
@@ -994,53 +933,21 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
     }
     unsigned int vf[4][4];  // its part of [16, 64]
     factor_across<128>(vf, v + 8192 * s_slot, 0, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[0][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[0], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 16, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[1][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[1], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 32, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[2][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[2], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 48, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[3][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[3], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 64, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[4][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[4], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 80, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[5][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[5], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 96, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[6][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[6], vf);
     factor_across<128>(vf, v + 8192 * s_slot, 112, 0);
-    #pragma unroll
-    for (int i = 0; i < 1; ++i)
-    #pragma unroll
-      for (int j = 0; j < 8; ++j)
-        mma_m16n8k16_fp16(acc[i][j], p[7][i], vf[j / 2][2 * (j % 2)], vf[j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, p[7], vf);
     if (++s_slot == 2) { s_slot = 0; }
     if (++next_slot == 2) { next_slot = 0; }
   }
@@ -1071,9 +978,7 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
       const int col = n;
       const float attention_sum3 = acc[0][piece][element_] * scale[element_ / 2];  // attention : Attention at 14:5
       const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
-      if (i2 < S) {
-        O[(((long long)i0 * 4 + i1) * S + i2) * 64 + col] = fp16_of_float(attention);
-      }
+      if (i2 < S) O[(((long long)i0 * 4 + i1) * S + i2) * 64 + col] = fp16_of_float(attention);
     }
   }
 }

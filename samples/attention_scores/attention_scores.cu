@@ -107,9 +107,6 @@ template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
-__device__ uint4 load_kept(const void *from);
-__device__ uint4 load_last(const void *from);
-__device__ void store_words_last(void *to, uint4 x);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
@@ -165,26 +162,14 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
 template <int count> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
-__device__ __forceinline__ uint4 load_kept(const void *from) {
-  uint4 x;
-  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x14f0000000000000ull));
-  return x;
-}
-__device__ __forceinline__ uint4 load_last(const void *from) {
-  uint4 x;
-  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x12f0000000000000ull));
-  return x;
-}
-__device__ __forceinline__ void store_words_last(void *to, uint4 x) {
-  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" :: "l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(0x12f0000000000000ull) : "memory");
-}
 #endif
 
-// a / b of a b that divides many, with the reciprocal of |b| and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
+// a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
 __device__ __forceinline__ float quotient_of(float a, float b) {
   const float size = fabsf(b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
-  const float d = size * scale, n = a * copysignf(scale, b), r = 1.0f / d, q = n * r, over = fmaf(q, d, -n);
-  return fabsf(over) <= 0x1.fffffep127f ? fmaf(-over, r, q) : q;  // an infinity is what it is
+  const float d = b * scale, n = a * scale, r = 1.0f / d, q = n * r;
+  const float p = fmaf(fmaf(-q, d, n), r, q);
+  return p == p ? copysignf(p, q) : q;
 }
 __device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
@@ -252,23 +237,10 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
-template <class T> __device__ __forceinline__ T loaded_kept(const T *from) {
-  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
+  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
 #pragma unroll
-  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_kept((const uint4 *)from + i);
-  return x.all;
-}
-template <class T> __device__ __forceinline__ T loaded_last(const T *from) {
-  union { T all; uint4 parts[sizeof(T) / 16]; } x;
-#pragma unroll
-  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_last((const uint4 *)from + i);
-  return x.all;
-}
-template <class T> __device__ __forceinline__ void store_last(T *to, const T &piece) {
-  union { T all; uint4 parts[sizeof(T) / 16]; } x;
-  x.all = piece;
-#pragma unroll
-  for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
 }
 
 // region n8: n8 : REDUCE at 15:5
@@ -350,9 +322,7 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
           wgmma_commit();
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
@@ -360,9 +330,7 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        if (warpgroup_thread == 0) {
-          tma_store_wait<1>();
-        }
+        if (warpgroup_thread == 0) tma_store_wait<1>();
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
         for (int piece = 0; piece < 2; ++piece) {  // 16 columns
@@ -382,9 +350,7 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
         if (++o_slot == 2) { o_slot = 0; }
       }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }
 
@@ -537,9 +503,7 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
           wgmma_commit();
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
@@ -634,9 +598,7 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
     #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int i3 = j + n0 + 8 * thread_x;
-      if (i2 < M && i3 < N) {
-        n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
-      }
+      if (i2 < M && i3 < N) n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
     }
   }
 }
@@ -663,12 +625,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v[8];
-    {
-      const vector_of<float, 8> piece = loaded_kept((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        n8_v[v] = piece.x[v];
-    }
+    load_near<8>(n8_v, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       n9_acc_beside[v] = max_nan(n9_acc_beside[v], n8_v[v]);
@@ -692,12 +649,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v2[8];
-    {
-      const vector_of<float, 8> piece = loaded_kept((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        n8_v2[v] = piece.x[v];
-    }
+    load_near<8>(n8_v2, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const float n10 = n8_v2[v] - n9;  // n10 : SUB at 19:5
@@ -727,12 +679,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v3[8];
-    {
-      const vector_of<float, 8> piece = loaded_last((const vector_of<float, 8> *)&n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        n8_v3[v] = piece.x[v];
-    }
+    load_near<8>(n8_v3, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     float n15_v[8];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -747,7 +694,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         piece.x[v] = fp16_of_float(n15_v[v]);
-      store_last((vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3], piece);
+      *(vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3] = piece;
     }
   }
   if (thread_x <= left && left < N) {

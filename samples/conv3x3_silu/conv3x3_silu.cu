@@ -160,6 +160,17 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
+  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int n, class T> __device__ __forceinline__ void store_near(T *to, const T *from) {
+  vector_of<T, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.x[i] = from[i];
+  *(vector_of<T, n> *)to = all;
+}
 
 // region conv.X: conv : Conv at 16:5
 // plan map transposed: tile [4096], micro [64], threads [64]
@@ -185,12 +196,7 @@ conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
       #pragma unroll
       for (int a = 0; a < 8; ++a) {
         const int i3 = a + 64 * i3_o + 8 * r;
-        {
-          const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
-          #pragma unroll
-          for (int b = 0; b < 8; ++b)
-            X_block[a][b] = piece.x[b];
-        }
+        load_near<8>(&X_block[a][0], &X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2]);
       }
       #pragma unroll
       for (int b = 0; b < 8; ++b) {
@@ -213,13 +219,7 @@ conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
-      {
-        vector_of<fp16, 8> piece;
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          piece.x[v] = X_near[v];
-        *(vector_of<fp16, 8> *)&conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = piece;
-      }
+      store_near<8>(&conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3], X_near);
     }
   }
 }
@@ -311,9 +311,7 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
           wgmma_commit();
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 5) { s_slot = 0; s_phase ^= 1; }
       }
@@ -342,12 +340,7 @@ conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __gri
           const int first = (int)(col - 3136 * plane);
           if (col + 3 < (long long)N * 3136) {
             float sums_near[4];
-            {
-              const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&sums[line][across];
-              #pragma unroll
-              for (int e = 0; e < 4; ++e)
-                sums_near[e] = piece.x[e];
-            }
+            load_near<4>(sums_near, &sums[line][across]);
             float Y_out[4];
             #pragma unroll
             for (int e = 0; e < 4; ++e) {

@@ -24,6 +24,17 @@
 //     flops 0  bytes 8*C*R
 
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
+  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int n, class T> __device__ __forceinline__ void store_near(T *to, const T *from) {
+  vector_of<T, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.x[i] = from[i];
+  *(vector_of<T, n> *)to = all;
+}
 
 // region cumsum: cumsum : CumSum at 32:3
 // plan scan scan_block: tile [1, 128], threads [32]
@@ -47,12 +58,7 @@ cumsum(const float *__restrict__ X, float *__restrict__ Y, int C)
     if (n < (C + skew + 3) / 4) {
       if (0 <= i1 && i1 < C - 3) {
         float X_v[4];
-        {
-          const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&X[(long long)i0 * C + i1];
-          #pragma unroll
-          for (int v = 0; v < 4; ++v)
-            X_v[v] = piece.x[v];
-        }
+        load_near<4>(X_v, &X[(long long)i0 * C + i1]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
           cumsum_acc[0] += X_v[v];
@@ -90,13 +96,7 @@ cumsum(const float *__restrict__ X, float *__restrict__ Y, int C)
           const float cumsum = cumsum_acc[0] + cumsum_own[v];  // cumsum : CumSum at 32:3
           Y_v[v] = cumsum;
         }
-        {
-          vector_of<float, 4> piece;
-          #pragma unroll
-          for (int v = 0; v < 4; ++v)
-            piece.x[v] = Y_v[v];
-          *(vector_of<float, 4> *)&Y[(long long)i0 * C + i1] = piece;
-        }
+        store_near<4>(&Y[(long long)i0 * C + i1], Y_v);
       } else {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {

@@ -192,6 +192,13 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <int rows, int columns, int pairs>
+__device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i)
+#pragma unroll
+    for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
+}
 template <int span, int count>
 __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
   const int lane = (int)threadIdx.x % 32;
@@ -285,13 +292,9 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
             wgmma_m64n128k16_fp16<0, 1>(acc, a_start + 2 * step, b_start + 128 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
-        if (k == 0) {
-          bias_tile[warpgroup_thread] = bias_tile_early[0];
-        }
+        if (k == 0) bias_tile[warpgroup_thread] = bias_tile_early[0];
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
       }
@@ -299,9 +302,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
       for (int j = 0; j < 2; ++j) {
-        if (warpgroup_thread == 0) {
-          tma_store_wait<1>();
-        }
+        if (warpgroup_thread == 0) tma_store_wait<1>();
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
         for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -324,9 +325,7 @@ gemm(const fp16 *__restrict__ bias, const __grid_constant__ tensor_map a_map, co
         if (++o_slot == 2) { o_slot = 0; }
       }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }
 
@@ -464,9 +463,7 @@ gemm_2(const fp16 *__restrict__ bias, fp16 *__restrict__ C2, const __grid_consta
         wgmma_commit();
       }
       wgmma_wait<1>();
-      if (1 <= k) {
-        if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-      }
+      if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       s_previous = s_slot;
       if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
     }
@@ -577,35 +574,19 @@ gemm_3(const fp16 *__restrict__ A, const fp16 *__restrict__ B, const fp16 *__res
     }
     operand_along<128>(af[1], a + 4096 * s_slot, wm, 16);
     factor_across<64>(bf[1], b + 4096 * s_slot, 16, wn);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, af[0], bf[0]);
     operand_along<128>(af[0], a + 4096 * s_slot, wm, 32);
     factor_across<64>(bf[0], b + 4096 * s_slot, 32, wn);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, af[1], bf[1]);
     operand_along<128>(af[1], a + 4096 * s_slot, wm, 48);
     factor_across<64>(bf[1], b + 4096 * s_slot, 48, wn);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[0][i], bf[0][j / 2][2 * (j % 2)], bf[0][j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, af[0], bf[0]);
     if (++p_slot == 2) { p_slot = 0; }
     if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
     operand_along<128>(af[0], a + 4096 * s_slot, wm, 0);
     factor_across<64>(bf[0], b + 4096 * s_slot, 0, wn);
-    #pragma unroll
-    for (int i = 0; i < 2; ++i)
-    #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        mma_m16n8k16_fp16(acc[i][j], af[1][i], bf[1][j / 2][2 * (j % 2)], bf[1][j / 2][2 * (j % 2) + 1]);
+    add_products_fp16(acc, af[1], bf[1]);
   }
   // region gemm: %bias_add, %relu, staged, C2
   #pragma unroll

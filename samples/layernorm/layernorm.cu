@@ -46,6 +46,11 @@ __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16
 __device__ __forceinline__ float square_root(float x) { return sqrtf(x); }
 __device__ __forceinline__ double square_root(double x) { return sqrt(x); }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int n> __device__ __forceinline__ void load_near_fp16(float *to, const fp16 *from) {
+  const vector_of<fp16, n> all = *(const vector_of<fp16, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = float_of_fp16(all.x[i]);
+}
 
 // region layernorm: layernorm : LayerNorm at 18:5
 // plan row row_resident: tile [4, 768], threads [32, 4]
@@ -64,12 +69,7 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       const int c = thread_x + 32 * u;
       const int i1 = 8 * c;
       float X_v[8];
-      {
-        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(long long)i0 * 768 + i1];
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          X_v[v] = float_of_fp16(piece.x[v]);
-      }
+      load_near_fp16<8>(X_v, &X[(long long)i0 * 768 + i1]);
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
         layernorm_c_row[8 * u + v] = X_v[v];
@@ -114,19 +114,9 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       const int c = thread_x + 32 * u;
       const int i1 = 8 * c;
       float gamma_v[8];
-      {
-        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&gamma[i1];
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          gamma_v[v] = float_of_fp16(piece.x[v]);
-      }
+      load_near_fp16<8>(gamma_v, &gamma[i1]);
       float beta_v[8];
-      {
-        const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&beta[i1];
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          beta_v[v] = float_of_fp16(piece.x[v]);
-      }
+      load_near_fp16<8>(beta_v, &beta[i1]);
       float Y_v[8];
       #pragma unroll
       for (int v = 0; v < 8; ++v) {

@@ -291,9 +291,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
           }
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 3) { s_slot = 0; s_phase ^= 1; }
       }
@@ -303,9 +301,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
         for (int j = 0; j < 3; ++j) {
-          if (warpgroup_thread == 0) {
-            tma_store_wait<1>();
-          }
+          if (warpgroup_thread == 0) tma_store_wait<1>();
           warpgroup_barrier(2 + warpgroup_index);
           #pragma unroll
           for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -329,9 +325,7 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
         }
       }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }
 
@@ -429,13 +423,9 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
           }
           wgmma_commit();
         }
-        if (k == 0) {
-          b2_tile[warpgroup_index][warpgroup_thread] = b2_tile_early[0];
-        }
+        if (k == 0) b2_tile[warpgroup_index][warpgroup_thread] = b2_tile_early[0];
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
       }
@@ -451,9 +441,7 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          if (warpgroup_thread == 0) {
-            tma_store_wait<1>();
-          }
+          if (warpgroup_thread == 0) tma_store_wait<1>();
           warpgroup_barrier(2 + warpgroup_index);
           #pragma unroll
           for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -476,8 +464,6 @@ down(const fp16 *__restrict__ b2, const __grid_constant__ tensor_map a_map, cons
         }
       }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }

@@ -280,6 +280,22 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
+  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int n> __device__ __forceinline__ void load_near_fp16(float *to, const fp16 *from) {
+  const vector_of<fp16, n> all = *(const vector_of<fp16, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = float_of_fp16(all.x[i]);
+}
+template <int n, class T> __device__ __forceinline__ void store_near(T *to, const T *from) {
+  vector_of<T, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.x[i] = from[i];
+  *(vector_of<T, n> *)to = all;
+}
 
 // launches bn1.factor, bn2.factor: in names of the first
 // region bn1.factor: bn1 : BatchNorm at 36:5
@@ -293,32 +309,16 @@ bn1_factor(const fp16 *__restrict__ bn1_scale, const fp16 *__restrict__ bn1_vari
   if (e < 16) {
     const int i1 = 4 * e;
     float bn1_scale_v[4];
-    {
-      const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&bn1_scale[i1];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        bn1_scale_v[v] = float_of_fp16(piece.x[v]);
-    }
+    load_near_fp16<4>(bn1_scale_v, &bn1_scale[i1]);
     float bn1_variance_v[4];
-    {
-      const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&bn1_variance[i1];
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        bn1_variance_v[v] = float_of_fp16(piece.x[v]);
-    }
+    load_near_fp16<4>(bn1_variance_v, &bn1_variance[i1]);
     float bn1_factor_v[4];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
       const float bn1_factor_ = bn1_scale_v[v] * ((float)1 / square_root(bn1_variance_v[v] + 1e-05f));  // bn1 : BatchNorm at 36:5
       bn1_factor_v[v] = bn1_factor_;
     }
-    {
-      vector_of<float, 4> piece;
-      #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        piece.x[v] = bn1_factor_v[v];
-      *(vector_of<float, 4> *)&bn1_factor[i1] = piece;
-    }
+    store_near<4>(&bn1_factor[i1], bn1_factor_v);
   }
 }
 
@@ -346,12 +346,7 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
       #pragma unroll
       for (int a = 0; a < 8; ++a) {
         const int i3 = a + 64 * i3_o + 8 * r;
-        {
-          const vector_of<fp16, 8> piece = *(const vector_of<fp16, 8> *)&X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2];
-          #pragma unroll
-          for (int b = 0; b < 8; ++b)
-            X_block[a][b] = piece.x[b];
-        }
+        load_near<8>(&X_block[a][0], &X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2]);
       }
       #pragma unroll
       for (int b = 0; b < 8; ++b) {
@@ -374,13 +369,7 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
-      {
-        vector_of<fp16, 8> piece;
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          piece.x[v] = X_near[v];
-        *(vector_of<fp16, 8> *)&conv1_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3] = piece;
-      }
+      store_near<8>(&conv1_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3], X_near);
     }
   }
 }
@@ -470,17 +459,11 @@ conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, c
       const long long m0 = (long long)tm * 256;
       const int n0 = 64 * tn;
       float bn1_mean_tile_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn1_mean_tile_early[0] = float_of_fp16(bn1_mean[n0 + warpgroup_thread]);
-      }
+      if (warpgroup_thread < 64) bn1_mean_tile_early[0] = float_of_fp16(bn1_mean[n0 + warpgroup_thread]);
       float bn1_factor_tile1_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn1_factor_tile1_early[0] = bn1_factor[n0 + warpgroup_thread];
-      }
+      if (warpgroup_thread < 64) bn1_factor_tile1_early[0] = bn1_factor[n0 + warpgroup_thread];
       float bn1_shift_tile2_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn1_shift_tile2_early[0] = float_of_fp16(bn1_shift[n0 + warpgroup_thread]);
-      }
+      if (warpgroup_thread < 64) bn1_shift_tile2_early[0] = float_of_fp16(bn1_shift[n0 + warpgroup_thread]);
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -496,20 +479,12 @@ conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, c
           wgmma_commit();
         }
         if (k == 0) {
-          if (warpgroup_thread < 64) {
-            bn1_mean_tile[warpgroup_index][warpgroup_thread] = bn1_mean_tile_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn1_factor_tile1[warpgroup_index][warpgroup_thread] = bn1_factor_tile1_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn1_shift_tile2[warpgroup_index][warpgroup_thread] = bn1_shift_tile2_early[0];
-          }
+          if (warpgroup_thread < 64) bn1_mean_tile[warpgroup_index][warpgroup_thread] = bn1_mean_tile_early[0];
+          if (warpgroup_thread < 64) bn1_factor_tile1[warpgroup_index][warpgroup_thread] = bn1_factor_tile1_early[0];
+          if (warpgroup_thread < 64) bn1_shift_tile2[warpgroup_index][warpgroup_thread] = bn1_shift_tile2_early[0];
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 4) { s_slot = 0; s_phase ^= 1; }
       }
@@ -517,9 +492,7 @@ conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, c
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        if (warpgroup_thread == 0) {
-          tma_store_wait<1>();
-        }
+        if (warpgroup_thread == 0) tma_store_wait<1>();
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
         for (int piece = 0; piece < 4; ++piece) {  // 16 columns
@@ -543,9 +516,7 @@ conv1(const fp16 *__restrict__ bn1_mean, const float *__restrict__ bn1_factor, c
         if (++o_slot == 2) { o_slot = 0; }
       }
     }
-    if (warpgroup_thread == 0) {
-      tma_store_wait<0>();
-    }
+    if (warpgroup_thread == 0) tma_store_wait<0>();
   }
 }
 
@@ -612,17 +583,11 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
       const int m0 = 64 * tm;
       const long long n0 = (long long)tn * 256;
       float bn2_mean_tile_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn2_mean_tile_early[0] = float_of_fp16(bn2_mean[m0 + warpgroup_thread]);
-      }
+      if (warpgroup_thread < 64) bn2_mean_tile_early[0] = float_of_fp16(bn2_mean[m0 + warpgroup_thread]);
       float bn2_factor_tile1_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn2_factor_tile1_early[0] = bn2_factor[m0 + warpgroup_thread];
-      }
+      if (warpgroup_thread < 64) bn2_factor_tile1_early[0] = bn2_factor[m0 + warpgroup_thread];
       float bn2_shift_tile2_early[1] = {};
-      if (warpgroup_thread < 64) {
-        bn2_shift_tile2_early[0] = float_of_fp16(bn2_shift[m0 + warpgroup_thread]);
-      }
+      if (warpgroup_thread < 64) bn2_shift_tile2_early[0] = float_of_fp16(bn2_shift[m0 + warpgroup_thread]);
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
@@ -636,20 +601,12 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
           wgmma_commit();
         }
         if (k == 0) {
-          if (warpgroup_thread < 64) {
-            bn2_mean_tile[warpgroup_thread] = bn2_mean_tile_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn2_factor_tile1[warpgroup_thread] = bn2_factor_tile1_early[0];
-          }
-          if (warpgroup_thread < 64) {
-            bn2_shift_tile2[warpgroup_thread] = bn2_shift_tile2_early[0];
-          }
+          if (warpgroup_thread < 64) bn2_mean_tile[warpgroup_thread] = bn2_mean_tile_early[0];
+          if (warpgroup_thread < 64) bn2_factor_tile1[warpgroup_thread] = bn2_factor_tile1_early[0];
+          if (warpgroup_thread < 64) bn2_shift_tile2[warpgroup_thread] = bn2_shift_tile2_early[0];
         }
         wgmma_wait<1>();
-        if (1 <= k) {
-          if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        }
+        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
         if (++s_slot == 5) { s_slot = 0; s_phase ^= 1; }
       }
@@ -679,19 +636,9 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
           const int first = (int)(col - 3136 * plane);
           if (col + 3 < (long long)N * 3136) {
             float sums_near[4];
-            {
-              const vector_of<float, 4> piece = *(const vector_of<float, 4> *)&sums[line][across];
-              #pragma unroll
-              for (int e = 0; e < 4; ++e)
-                sums_near[e] = piece.x[e];
-            }
+            load_near<4>(sums_near, &sums[line][across]);
             float X_near[4];
-            {
-              const vector_of<fp16, 4> piece = *(const vector_of<fp16, 4> *)&X[200704 * plane + first + 3136 * row];
-              #pragma unroll
-              for (int e = 0; e < 4; ++e)
-                X_near[e] = float_of_fp16(piece.x[e]);
-            }
+            load_near_fp16<4>(X_near, &X[200704 * plane + first + 3136 * row]);
             float Y_out[4];
             #pragma unroll
             for (int e = 0; e < 4; ++e) {

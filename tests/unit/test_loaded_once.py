@@ -66,8 +66,6 @@ def test_only_what_is_loaded_once_passes_the_cache_by(name: str) -> None:
     tensors, body, wanted = CASES[name]
     text = manifest.show(lowered(to_plan.lower(region.parse(region_text(tensors, body))))[1])
     kernel = text[text.index("extern") :]
-    loads = [line for line in kernel.splitlines() if "vector_of<float, 4> *)&" in line and "piece = " in line]
+    loads = [line for line in kernel.splitlines() if "load_near" in line]
     assert loads
-    assert {t for t in "XZG" for line in loads if f"loaded_once((const vector_of<float, 4> *)&{t}[" in line} == {
-        *wanted
-    }
+    assert {t for t in "XZG" for line in loads if "load_near_once<4>(" in line and f"&{t}[" in line} == {*wanted}

@@ -237,8 +237,8 @@ def test_blocks_move_in_whole_accesses_and_are_turned_as_they_are() -> None:
     chosen = next(c.plan for c in candidates(module, module.program.regions[0]) if c.plan.vectorize)
     text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
     kernel = text[text.index("__global__") :]
-    assert "*(const vector_of<fp16, 8> *)&X[i1 * 64 + i0]" in kernel
-    assert "*(vector_of<fp16, 8> *)&Y[i0 * 128 + i1] = piece" in kernel
+    assert "load_near<8>(&X_block[a][0], &X[i1 * 64 + i0]);" in kernel
+    assert "store_near<8>(&Y[i0 * 128 + i1], " in kernel
     assert "fp16 X_block[8][8]" in kernel and "float" not in kernel
 
 

@@ -334,13 +334,18 @@ def _early_fault(launch: Launch, bodies: dict[str, str]) -> str:
 
 def _bodies_of(entries: set[str], source: str) -> dict[str, str]:
     """The first function of each name in the code, up to the bracket that closes it, comments left out: one walk for
-    all."""
+    all. Of one that calls a function of integers, with what that does."""
     code = re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)
-    found: dict[str, str] = {}
+    wanted, found = entries | {call[1] for call in CALL_OF_SIZED.finditer(code)}, {}
     for call in re.finditer(r"\b(\w+)\(", code):
-        if call[1] in entries and call[1] not in found and (body := _BODY.match(code, call.end())):
+        if call[1] in wanted and call[1] not in found and (body := _BODY.match(code, call.end())):
             found[call[1]] = body[0]
+    for name, body in found.items():
+        if called := CALL_OF_SIZED.search(body):
+            found[name] = body + found.get(called[1], "")
     return found
 
 
+SIZED = "_sized"  # the end of the name of a function of integers that several kernels call
+CALL_OF_SIZED = re.compile(rf"\b(\w+{SIZED})[<(]")
 _BODY = re.compile(r"[^{}]*\)\s*{.*?\n}", re.DOTALL)

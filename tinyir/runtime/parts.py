@@ -4,7 +4,8 @@ says alone, so that a change of one leaves the cubins of the others.
     device functions of all, kernel a, kernel b   →   what a calls, kernel a;   what b calls, kernel b
 
 What comments say is left out, as nothing is compiled of it. Device functions that were printed for the kernels of the
-text (`target.intrinsics`) are printed for the one; whatever else there is between kernels is before each of them. A
+text (`target.intrinsics`) are printed for the one, and of the functions of integers (`lower.cu.sized`) it has the one
+that it calls; whatever else there is between kernels is before each of them. A
 text in which a kernel launches another, or in which a wanted one is not found, stays whole.
 """
 
@@ -15,10 +16,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from ..ir.manifest import CALL_OF_SIZED, SIZED
 from ..kit.records import dataclass
 from ..target.intrinsics import intrinsics_of, show_intrinsics
 
 _HEAD = re.compile(r'^extern "C" __global__ [^;{}]*\{', re.MULTILINE)
+_SIZED_HEAD = re.compile(
+    rf"^(?:template <[^>]*>\s+)?__device__ __forceinline__ void \w+{SIZED}\([^;{{}}]*\{{", re.MULTILINE
+)
 _CALL = re.compile(r"\b(\w+)\s*(?:\(|<<<)")
 _SKIPPED = r'"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'"
 _COMMENT = re.compile(rf"(?P<kept>{_SKIPPED})|//(?:\\\n|[^\n])*|/\*.*?\*/", re.DOTALL)
@@ -45,7 +50,8 @@ class _Span:
 def parts_of(text: str, entries: Iterable[str] | None = None) -> tuple[Part, ...]:
     """The parts that have the entries (default: all kernels), each once, in their order."""
     bare = _COMMENT.sub(lambda m: m["kept"] or "\n" * m[0].count("\n"), text)
-    spans = {span.entry: span for span in _functions(bare)}
+    spans = {span.entry: span for span in _functions(bare, _HEAD)}
+    sized = {span.entry: span for span in _functions(bare, _SIZED_HEAD)}
     wanted = tuple(spans if entries is None else dict.fromkeys(entries))
     whole = Part(text, wanted, tuple(range(1, text.count("\n") + 2)))
     if not wanted or not spans.keys() >= set(wanted):
@@ -53,26 +59,29 @@ def parts_of(text: str, entries: Iterable[str] | None = None) -> tuple[Part, ...
     if any(count > 1 for count in Counter(n for n in _CALL.findall(bare) if n in spans).values()):
         return (whole,)  # one launches another
     starts = [0, *(m.end() for m in re.finditer("\n", bare))]
-    common = _without(bare, spans.values())
-    code = "".join(bare[s.start : s.end] for s in spans.values())
+    every = sorted((*spans.values(), *sized.values()), key=lambda span: span.start)
+    common = _without(bare, every)
+    code = "".join(bare[s.start : s.end] for s in every)
     is_printed = _stripped(common) == _stripped(show_intrinsics(intrinsics_of(code)))
     made = []
     for name in wanted:
-        span = spans[name]
-        function = bare[span.start : span.end]
-        first = bisect.bisect_right(starts, span.start)
-        head = show_intrinsics(intrinsics_of(function)) if is_printed else common
-        count = head.count("\n") + 1
-        lines = (first,) * count if is_printed else tuple(_lines_of(bare, spans.values(), count))
-        own = tuple(range(first, first + function.count("\n") + 1))
-        made.append(Part(f"{head}\n{function}\n", (name,), (*lines, *own)))
+        called = CALL_OF_SIZED.search(bare, spans[name].start, spans[name].end)
+        own = [*([sized[called[1]]] if called and called[1] in sized else ()), spans[name]]
+        functions = [bare[span.start : span.end] for span in own]
+        head = show_intrinsics(intrinsics_of("\n".join(functions))) if is_printed else common
+        count, lines = head.count("\n") + 1, []
+        for span, function in zip(own, functions):
+            first = bisect.bisect_right(starts, span.start)
+            lines += range(first, first + function.count("\n") + 1)
+        before = (lines[0],) * count if is_printed else tuple(_lines_of(bare, every, count))
+        made.append(Part("\n".join((head, *functions, "")), (name,), (*before, *lines)))
     return tuple(made)
 
 
-def _functions(bare: str) -> Iterator[_Span]:
-    """The kernels of a text without comments, from their first word to the bracket that closes them."""
+def _functions(bare: str, head: re.Pattern[str]) -> Iterator[_Span]:
+    """The functions of a text without comments that begin so, from their first word to the bracket that closes them."""
     end = 0
-    for found in _HEAD.finditer(bare):
+    for found in head.finditer(bare):
         if found.start() < end:
             continue
         depth, end = 1, found.end()

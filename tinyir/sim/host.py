@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..ir.manifest import CALL_OF_SIZED
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
 from ..kit.span import span_of_line
@@ -173,9 +174,10 @@ def _compile(command: list[str], source: str) -> None:
     raise Refused([Diag("E1721", facts={"fault": fault}, span=span) for span, fault in places])
 
 
-def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
+def find_lines(shared_object: Path, offsets: Iterable[int], text: str) -> dict[int, int]:
     """For each offset the line of the emitted text that the instruction there was made from; without those that
-    binutils' addr2line cannot tell."""
+    binutils' addr2line cannot tell. Of the calls that were inlined into each other it is the last, the kernel's own;
+    of a kernel that only calls a function of integers the line of that."""
     wanted = sorted({offset for offset in offsets if offset})
     tool = shutil.which("addr2line")
     if not tool or not wanted:
@@ -183,13 +185,14 @@ def find_lines(shared_object: Path, offsets: Iterable[int]) -> dict[int, int]:
     command = [tool, "-i", "-a", "-e", str(shared_object), *map(hex, wanted)]
     shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     lines: dict[int, int] = {}
+    calls = {number for number, line in enumerate(text.split("\n"), 1) if CALL_OF_SIZED.search(line)}
     offset = 0
     for line in shown.splitlines():
         found = re.search(r"kernel\.cu:(\d+)", line)
         if line.startswith("0x"):
             offset = int(line, 16)
-        elif found:
-            lines[offset] = int(found[1])  # the last of the calls that were inlined into each other: the kernel's own
+        elif found and int(found[1]) not in calls:
+            lines[offset] = int(found[1])
     return lines
 
 

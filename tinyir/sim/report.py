@@ -54,7 +54,7 @@ class Scene:
 
 def diag_of(fault: abi.Fault, waits: Sequence[abi.Wait], scene: Scene) -> Diag:
     """The diagnostic of a fault, E17xx."""
-    lines = host.find_lines(scene.shared_object, [fault.code, fault.other_code, *(w.code for w in waits)])
+    lines = host.find_lines(scene.shared_object, [fault.code, fault.other_code, *(w.code for w in waits)], scene.text)
     line = fault.line or lines.get(fault.code, 0)
     where = {
         "thread": Phrase("thread {thread} of block {block}", thread=fault.thread, block=fault.block),

@@ -15,6 +15,8 @@ bits that its start leaves zero, so that the pattern is worked out once.
 
 from __future__ import annotations
 
+from .dtypes import SMALL_FLOATS
+
 Rows = tuple[tuple[str, str], ...]
 
 COPIES = (16, 8, 4)  # bytes that one cp.async moves
@@ -130,7 +132,55 @@ template <int depth, int count>
     )
 
 
+def _products(dtype: str) -> tuple[str, str]:
+    return (
+        f"add_products_{dtype}",
+        f"""\
+template <int rows, int columns, int pairs>
+{_INLINE}void add_products_{dtype}(float (&d)[rows][columns][4], const {_WORD} (&a)[rows][4], const {_WORD} (&b)[pairs][4]) {{
+#pragma unroll
+  for (int i = 0; i < rows; ++i)
+#pragma unroll
+    for (int j = 0; j < columns; ++j) mma_m16n8k16_{dtype}(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
+}}""",  # noqa: E501
+    )
+
+
+def _load_near(once: str, dtype: str) -> tuple[str, str]:
+    """Neighbours in memory to registers, in one access; small floats as fp32. `_once`: they leave the caches to
+    others."""
+    name = f"load_near{once}{dtype and f'_{dtype}'}"
+    types, to, of = ("", "float", dtype) if dtype else (", class T, class S", "T", "S")
+    place = f"(const vector_of<{of}, n> *)from"
+    return (
+        name,
+        f"""\
+template <int n{types}> {_INLINE}void {name}({to} *to, const {of} *from) {{
+  const vector_of<{of}, n> all = {f"loaded_once({place})" if once else f"*{place}"};
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = {f"float_of_{dtype}(all.x[i])" if dtype else "all.x[i]"};
+}}""",
+    )
+
+
+def _store_near(dtype: str) -> tuple[str, str]:
+    """Registers to neighbours in memory, in one access; fp32 as a small float."""
+    name = f"store_near{dtype and f'_{dtype}'}"
+    types, to, of = ("", dtype, "float") if dtype else (", class T", "T", "T")
+    return (
+        name,
+        f"""\
+template <int n{types}> {_INLINE}void {name}({to} *to, const {of} *from) {{
+  vector_of<{to}, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.x[i] = {f"{dtype}_of_float(from[i])" if dtype else "from[i]"};
+  *(vector_of<{to}, n> *)to = all;
+}}""",
+    )
+
+
 PLAIN: Rows = (
+    *map(_products, TYPES),
     (
         "vector_of",
         "template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; "
@@ -159,6 +209,8 @@ template <class T> {_INLINE}void store_last(T *to, const T &piece) {{
   for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
 }}""",
     ),
+    *(_load_near(once, dtype) for once in ("", "_once") for dtype in ("", *SMALL_FLOATS)),
+    *(_store_near(dtype) for dtype in ("", *SMALL_FLOATS)),
     (
         "word_of",
         f"""\

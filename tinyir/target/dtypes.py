@@ -73,3 +73,4 @@ DTYPES: dict[str, DType] = {
         DType("bool", "b", 8, 0, "bool", "bool"),
     )
 }
+SMALL_FLOATS = tuple(d.name for d in DTYPES.values() if d.is_float and d.bits < 32)  # registers have them as fp32

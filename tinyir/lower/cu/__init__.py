@@ -19,9 +19,10 @@ from ...kit.names import FreeNames
 from ...kit.records import replace
 from ...kit.work import span
 from ...target.intrinsics import intrinsics_of, show_intrinsics
-from .kernel import Emitted, alignment_of, emit
+from .kernel import alignment_of, emit
 from .library import LIBRARY
 from .names import Names
+from .sized import Emitted, show_kernels
 
 
 def lower(module: gpu.Module) -> manifest.Module:
@@ -44,12 +45,13 @@ def lower(module: gpu.Module) -> manifest.Module:
             faults.extend(fault.diags)
     if faults:
         raise Refused(faults)
+    code, instead = show_kernels([*emitted.values()], entries)
     kernels = {kernel.name: kernel for kernel in module.kernels}
     maps, launches = _Maps(), []
     for one in module.launches:
-        code = emitted[nodes.kernel_named(one)]
-        launches.append(_launch(module, one, kernels[nodes.kernel_named(one)], code, maps))
-    code = "\n".join(e.text for e in emitted.values())
+        own = emitted[nodes.kernel_named(one)]
+        entry = instead.get(own.entry, own.entry)
+        launches.append(_launch(module, one, kernels[nodes.kernel_named(one)], replace(own, entry=entry), maps))
     functions = show_intrinsics(intrinsics_of(code))
     source = "\n" + (functions + "\n\n" if functions else "") + code
     return manifest.Module(module.plans.program, module.buffers, tuple(maps.made.values()), tuple(launches), source)

@@ -23,8 +23,9 @@ from ...kit.records import replace
 from ...target import packed
 from ...target.ampere import COPIES
 from ...target.arch import ARCHS
+from ...target.dtypes import SMALL_FLOATS
 from .once import WORD_BYTES
-from .value import SMALL_FLOATS, arithmetic_type, memory_type
+from .value import arithmetic_type, memory_type
 
 PIECE = 16  # rows and columns of a fragment
 COLUMNS = 8  # of a fragment of an accumulator
@@ -135,8 +136,7 @@ class Ampere:
         )
 
     def _mma(self: Any, s: nodes.Mma) -> None:
-        acc, dtype = self.arrays[s.acc], self.arrays[s.a.name].type.dtype
-        rows, columns = (e.evaluate({}) for e in acc.type.shape)
+        dtype = self.arrays[s.a.name].type.dtype
         a, b = self._fragment(s.a), self._fragment(s.b)
         if s.math and s.shape == "m16n8k8" and dtype.name == "fp32":
             self.say(f"add_products_{s.math}({self.names.of('array', s.acc)}, {a}, {b});")
@@ -145,14 +145,7 @@ class Ampere:
             raise refuse(
                 "E1620", self.kernel.name, s.span, what=Phrase("mma {shape} of {dtype}", shape=s.shape, dtype=dtype)
             )
-        self.say("#pragma unroll")
-        self.say(f"for (int i = 0; i < {rows // PIECE}; ++i)")
-        self.say("#pragma unroll")
-        self.say(f"  for (int j = 0; j < {columns // COLUMNS}; ++j)")
-        self.say(
-            f"    mma_{s.shape}_{dtype}({self.names.of('array', s.acc)}[i][j], {a}[i], {b}[j / 2][2 * (j % 2)], "
-            f"{b}[j / 2][2 * (j % 2) + 1]);"
-        )
+        self.say(f"add_products_{dtype}({self.names.of('array', s.acc)}, {a}, {b});")
 
     def _each_of_warp(self: Any, s: nodes.Each) -> None:
         """The elements that a thread holds of a piece of its warp's accumulator."""
@@ -361,6 +354,11 @@ class Ampere:
             self.integers.ranges,
         )
         self.integers.ranges = {**outer, name: Interval(0, size.evaluate({}) - 1)}
+        call = self._near(s, dtype, first, name)
+        if call:
+            self.say(call)
+            self.integers.ranges = outer
+            return
         loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
         self.say("{")
         self.depth += 1
@@ -384,13 +382,12 @@ class Ampere:
 
     def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:
         """C of an access of a type to neighbours in a tensor."""
-        is_whole = s.vector * s.value.dtype.bytes % WORD_BYTES == 0
         place = f"(const {kind} *)&{first}"
         left = self.again.get(s.value.tensor, 0)
         if left:
             self.again[s.value.tensor] = left - 1
             return f"loaded_{'kept' if left > 1 else 'last'}({place})"
-        return f"loaded_once({place})" if s.value.tensor in self.once and is_whole else f"*{place}"
+        return f"loaded_once({place})" if self._is_once(s) else f"*{place}"
 
     def _words_at_once(self: Any, s: nodes.Assign) -> None:
         """Neighbours in a tensor of bytes as one access, to registers that are words."""

@@ -18,7 +18,6 @@ from ...ir.region import Region, Tensor
 from ...ir.remainder import remainders
 from ...ir.types import DType
 from ...kit.diag import refuse
-from ...kit.records import dataclass
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
 from .ampere import WORD, Ampere
@@ -42,25 +41,15 @@ from .names import Names, comment
 from .narrow import narrow
 from .once import loaded_again, loaded_once
 from .pairs import Pairs, in_words
+from .sized import Emitted
 from .turns import SPELLINGS, Turns
 from .value import Values, arithmetic_type, gelu_in, memory_type
 from .vectors import Vectors, carrying
 from .words import Words
 
 SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
+LINE = 120  # characters, where there is a choice
 STATIC_SHARED = 48 * 1024  # bytes; what is more must be asked for at the launch
-
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """A kernel's text and how it is called: parameters are tensors, then maps, then symbols."""
-
-    text: str
-    entry: str
-    tensors: tuple[str, ...]
-    maps: tuple[nodes.TensorMap, ...]
-    symbols: tuple[str, ...]
-    dynamic_shared: int
 
 
 def emit(
@@ -150,15 +139,19 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             f"int {self.names.of('symbol', s)}" for s in symbols
         ]
         special = specials_of(self.used_special, self.lines, self.kernel)
-        head = [
-            *comment_of(self.regions, self.plan, launches),
-            f'extern "C" __global__ void {bounds_of(self.kernel)}',
-            f"{self.entry}({', '.join(parameters)})",
-            "{",
-        ]
         dynamic = [f"  extern __shared__ __align__({self.alignment}) unsigned char smem[];"] if self.dynamic else []
-        text = "\n".join([*head, *special, *dynamic, *self.lines, "}"]) + "\n"
-        return Emitted(text, self.entry, tensors, maps, symbols, self.shared_offset if self.dynamic else 0)
+        return Emitted(
+            tuple(comment_of(self.regions, self.plan, launches)),
+            bounds_of(self.kernel),
+            self.entry,
+            tuple(parameters),
+            (*special, *dynamic, *self.lines),
+            self.names.given,
+            tensors,
+            maps,
+            symbols,
+            self.shared_offset if self.dynamic else 0,
+        )
 
     def _shared_bytes(self) -> int:
         return sum(aligned(s.bytes) for s in statements(self.kernel.body) if isinstance(s, nodes.Shared))
@@ -229,6 +222,12 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.integers.ranges, self.facts = known, facts
         self.depth -= 1
         self.say("}")
+
+    def _on_one_line(self, first: int) -> None:
+        """The lines from here on, a condition and what is done there, on one line where that is one statement."""
+        head, *body = self.lines[first:]
+        if len(body) == 2 and body[0].endswith(";") and len(head) + len(body[0].strip()) <= LINE:
+            self.lines[first:] = [head.removesuffix("{") + body[0].strip()]
 
     def _assume(self, s: nodes.Assume) -> None:
         self.facts = self.facts.with_guard(s.guard)  # the launch checks it (ir.manifest)
@@ -403,7 +402,10 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         guard = self.integers.guard(s.guard)
         facts, self.facts = self.facts, self.facts.with_guard(s.guard)
         alone, self.is_one_thread = self.is_one_thread, self.is_one_thread or picks_one_thread(s)
+        first = len(self.lines)
         self._nested("" if guard == "true" else f"if ({guard})", s.body)
+        if guard != "true" and not s.otherwise:
+            self._on_one_line(first)
         self.facts, self.is_one_thread = facts, alone
         if s.otherwise and guard != "true":
             self.lines[-1] += " else {"

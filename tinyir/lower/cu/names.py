@@ -50,6 +50,11 @@ class Names:
         self._given: dict[tuple[str, str], str] = {}
         self._free = FreeNames((*_NEVER, *taken), _again)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The identifiers so far."""
+        return frozenset(self._given.values())
+
     def of(self, kind: str, name: str) -> str:
         """The identifier."""
         if (kind, name) not in self._given:

@@ -18,9 +18,9 @@ from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
+from ...target.dtypes import SMALL_FLOATS
 from .index import Integers
 
-SMALL_FLOATS = ("fp16", "bf16", "fp8e4m3", "fp8e5m2")
 NEAR = ("fp16", "bf16")  # for which there are shorter sequences
 MATH = ("exp2", "log2", "sin", "tanh", "erf", "floor", "ceil", "trunc", "rint")  # in C with an `f` for float
 WRAPPING = {

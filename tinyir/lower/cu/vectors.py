@@ -17,7 +17,9 @@ from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
 from ...kit.records import replace
-from .value import SMALL_FLOATS, memory_type, stream_of
+from ...target.dtypes import SMALL_FLOATS
+from .once import WORD_BYTES
+from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16
 WORDS = "xyzw"  # of a block of random numbers
@@ -82,6 +84,31 @@ class Vectors:
                 self.say(f"{self._element(s.to.name, to, s.to.slot)} = {self.values.of_word(word, s.value.dtype)};")
             self.depth -= 1
             self.say("}")
+
+    def _near(self: Any, s: nodes.Assign | nodes.Store, dtype: DType, first: str, name: str) -> str:
+        """The call that moves neighbours between memory and registers that are side by side, as they are or as small
+        floats; empty for what is more."""
+        is_store, held = isinstance(s, nodes.Store), s.value if isinstance(s, nodes.Store) else s.to
+        register = held.tensor if isinstance(held, Read) else getattr(held, "name", "")
+        array = self.arrays.get(register)
+        if not isinstance(array, nodes.Reg) or array.kind or register in self.in_words:
+            return ""
+        if name in self.facts.plain(offset_of(array.type.shape, held.index) - name).names():
+            return ""
+        start = tuple(e.substitute({name: ZERO}) for e in held.index)
+        is_whole = start == (ZERO,) and held.slot is None
+        place = self.names.of("array", register) if is_whole else f"&{self._element(register, start, held.slot)}"
+        if not is_store:
+            is_wider = dtype.name in SMALL_FLOATS and register not in self.carrying
+            once, small = "_once" if self._is_once(s) else "", f"_{dtype}" if is_wider else ""
+            return f"load_near{once}{small}<{s.vector}>({place}, &{first});"
+        element, stored = self._element(register, held.index, held.slot), self.values.stored(held, dtype)
+        function = {element: "store_near", f"{dtype.cuda}_of_float({element})": f"store_near_{dtype}"}.get(stored)
+        return f"{function}<{s.vector}>(&{first}, {place});" if function else ""
+
+    def _is_once(self: Any, s: nodes.Assign) -> bool:
+        """Whether the elements that it loads leave the caches to others."""
+        return s.value.tensor in self.once and s.vector * s.value.dtype.bytes % WORD_BYTES == 0
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""

@@ -1,0 +1,181 @@
+"""Kernels that differ in integers alone, as one function of these integers, which each kernel calls with its own.
+
+    up(x, y)    { ... k < 8; ... x[64 * r + k] ... }        template <int k_n, int x_n> up_sized(x, y) { ... k < k_n; ... }
+    down(y, z)  { ... k < 16; ... y[32 * r + k] ... }   →   up(x, y) { up_sized<8, 64>(x, y); }
+                                                            down(y, z) { up_sized<16, 32>(y, z); }
+
+The integers are parameters of a template, so that the compiler makes of a kernel what it makes of the whole text of it.
+The function has the names of its first kernel. Integers that are the same in all kernels stay as they are, and places
+that have the same integer as one another in each kernel share a parameter.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Sequence
+
+from ...ir.gpu import nodes
+from ...ir.intervals import INT_MAX
+from ...ir.manifest import SIZED
+from ...kit.names import FreeNames
+from ...kit.records import dataclass
+from .names import Names
+
+MOST_PARAMETERS = 24  # of a template that somebody can read
+_WORD = re.compile(r"(#pragma[^\n]*|[A-Za-z_]\w*|\d(?:[eEpP][+-]|[\w.])*)")
+_COMMENT = re.compile(r" *//[^\n]*")
+_REFERENCES = {"const __grid_constant__ tensor_map ": "const tensor_map &"}
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A kernel's text and how it is called: parameters are tensors, then maps, then symbols. `names` are the
+    identifiers that it has of its own."""
+
+    notes: tuple[str, ...]
+    bounds: str
+    entry: str
+    parameters: tuple[str, ...]
+    lines: tuple[str, ...]
+    names: frozenset[str]
+    tensors: tuple[str, ...]
+    maps: tuple[nodes.TensorMap, ...]
+    symbols: tuple[str, ...]
+    dynamic_shared: int
+
+
+def show_kernels(kernels: Sequence[Emitted], entries: Names) -> tuple[str, dict[str, str]]:
+    """The text of kernels, each function of integers before the first kernel that calls it; and for each entry that of
+    the kernel that is the same but for names, which is launched in its place."""
+    before: dict[str, list[str]] = {}
+    bodies = {one.entry: list(one.lines) for one in kernels}
+    notes = {one.entry: list(one.notes) for one in kernels}
+    instead: dict[str, str] = {}
+    for group in _groups(kernels):
+        left = []
+        for same in _same(group):
+            first, *others = (read.kernel.entry for read in same)
+            left.append(same[0])
+            for other in others:
+                instead[other] = first
+                notes[first] += notes[other]
+        _put_together(left, entries, before, bodies)
+    shown = "\n".join(
+        "\n".join(
+            [
+                *notes[one.entry],
+                *before.get(one.entry, ()),
+                f'extern "C" __global__ void {one.bounds}',
+                f"{one.entry}({', '.join(one.parameters)})",
+                "{",
+                *bodies[one.entry],
+                "}\n",
+            ]
+        )
+        for one in kernels
+        if one.entry not in instead
+    )
+    return shown, instead
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A kernel's words, with what is between them; which of them are integers, and what it is alike in to others."""
+
+    kernel: Emitted
+    parts: list[str]
+    places: list[int]
+    likeness: Hashable
+
+    @classmethod
+    def of(cls, kernel: Emitted) -> _Read:
+        text = _COMMENT.sub("", "\n".join((*kernel.parameters, *kernel.lines)))
+        parts, known, places = _WORD.split(text), {}, []
+        shape: list[Hashable] = parts[:]
+        for at in range(1, len(parts), 2):
+            word = parts[at]
+            if word in kernel.names:
+                shape[at] = known.setdefault(word, len(known))
+            elif word.isdigit() and int(word) <= INT_MAX:
+                shape[at] = None
+                places.append(at)
+        return cls(kernel, parts, places, tuple(shape))
+
+
+def _groups(kernels: Sequence[Emitted]) -> Iterator[list[_Read]]:
+    """Kernels that are the same but for names and integers, where there are several."""
+    by_size: dict[Hashable, list[Emitted]] = {}
+    for one in kernels:
+        by_size.setdefault((len(one.lines), len(one.parameters)), []).append(one)
+    alike: dict[Hashable, list[_Read]] = {}
+    for several in by_size.values():
+        for one in several if len(several) > 1 else ():
+            read = _Read.of(one)
+            alike.setdefault(read.likeness, []).append(read)
+    return (group for group in alike.values() if len(group) > 1)
+
+
+def _same(group: list[_Read]) -> list[list[_Read]]:
+    """The kernels of a group in lists of those whose integers and bounds are the same."""
+    found: dict[Hashable, list[_Read]] = {}
+    for read in group:
+        found.setdefault((read.kernel.bounds, *(read.parts[at] for at in read.places)), []).append(read)
+    return [*found.values()]
+
+
+def _put_together(group: list[_Read], entries: Names, before: dict[str, list[str]], bodies: dict[str, list[str]]):
+    """Makes the function of a group, where that leaves fewer lines."""
+    first, count = group[0].kernel, len(group[0].kernel.lines)
+    if (len(group) - 1) * count <= len(group) + 5:
+        return
+    numbers = {at: tuple(int(read.parts[at]) for read in group) for at in group[0].places}
+    numbers = {at: several for at, several in numbers.items() if len(set(several)) > 1}
+    free = FreeNames({*group[0].parts[1::2], *first.names})
+    called: dict[tuple[int, ...], str] = {}
+    for at, several in numbers.items():
+        if several not in called:
+            called[several] = free.name(_hint(group[0], at))
+    if len(called) > MOST_PARAMETERS:
+        return
+    lines = _with_parameters(group[0], {at: called[several] for at, several in numbers.items()})
+    name = entries.of("function", f"{first.entry}{SIZED}")
+    before[first.entry] = [
+        *([f"template <{', '.join(f'int {word}' for word in called.values())}>"] if called else ()),
+        f"__device__ __forceinline__ void {name}({', '.join(map(_by_reference, first.parameters))})",
+        "{",
+        *lines,
+        "}\n",
+    ]
+    for number, read in enumerate(group):
+        own = f"<{', '.join(str(several[number]) for several in called)}>" if called else ""
+        given = ", ".join(parameter.split("*")[-1].split()[-1] for parameter in read.kernel.parameters)
+        bodies[read.kernel.entry] = [f"  {name}{own}({given});"]
+
+
+def _hint(read: _Read, at: int) -> str:
+    """What an integer is called after: the kernel's name that is nearest before it on its line, else behind it."""
+    own = read.kernel.names
+    for step in (-2, 2):
+        place = at
+        while 1 <= place + step < len(read.parts) and "\n" not in read.parts[place + step // 2]:
+            place += step
+            if read.parts[place] in own:
+                return f"{read.parts[place]}_n"
+    return "n"
+
+
+def _with_parameters(read: _Read, called: dict[int, str]) -> list[str]:
+    """The lines of a kernel with parameters for integers, and with its comments."""
+    words = [called.get(at, word) for at, word in enumerate(read.parts)]
+    lines = "".join(words).split("\n")[len(read.kernel.parameters) :]
+    comments = [found[0] if (found := _COMMENT.search(line)) else "" for line in read.kernel.lines]
+    return [line + said for line, said in zip(lines, comments, strict=True)]
+
+
+def _by_reference(parameter: str) -> str:
+    for value, reference in _REFERENCES.items():
+        parameter = parameter.replace(value, reference)
+    return parameter
+
+
+__all__ = ["Emitted", "show_kernels"]
