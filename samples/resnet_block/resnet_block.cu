@@ -74,11 +74,9 @@
 //   analysis
 //     parallel [i0, i2, i3, i1]  reduce [k0, k1, k2]  tail [i0, i2, i3]
 //     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
-//
 // region bn2.factor as bn1.factor
 //   tensors [bn2.scale, bn2.variance, bn2.factor]  values [bn2.factor]
 //   from bn2 : BatchNorm at 39:5
-//
 // region conv2.W2 as conv1.W1
 //   tensors [W2, conv2.W2]  values []
 //   from conv2 : Conv at 38:5
@@ -126,12 +124,8 @@
 //     assume 3136*N < 2147418112
 //     assume 12*N + floor((N + 3)/4) < 2147418112
 //     flops 232013824*N  bytes 802816*N + 74240
-//   launch bn2.factor as bn1_factor once : sm90 grid [1] block [128]
-//     tensors [bn2.scale, bn2.variance, bn2.factor]  symbols []
-//     flops 192  bytes 512
-//   launch conv2.W2 as conv1_W1 once : sm90 grid [288] block [128]
-//     tensors [W2, conv2.W2]  symbols []
-//     flops 0  bytes 147456
+//   launch bn2.factor like bn1.factor : tensors [bn2.scale, bn2.variance, bn2.factor]
+//   launch conv2.W2 like conv1.W1 : tensors [W2, conv2.W2]
 //   launch conv2 : sm90 grid [132] block [256] smem 223056 B early
 //     tensors [bn2.mean, bn2.factor, bn2.shift, X, Y]  maps [a.map.2, b.map.2]  symbols [N]
 //     assume 3136*N < 2147418112

@@ -8,6 +8,7 @@ import pytest
 
 from tinyir.ir import manifest
 from tinyir.kit.diag import Refused
+from tinyir.kit.records import replace
 
 TEXT = (Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.cu").read_text(
     encoding="utf-8"
@@ -27,6 +28,22 @@ def test_block_says_how_to_launch() -> None:
     assert launch.bytes.evaluate(sizes) == 2 * (129 * 7 + 7 * 65 + 65 + 129 * 65)
     assert module.region.program.region("gemm") is not None
     assert manifest.check(module) == []
+
+
+def test_a_launch_that_is_like_another_names_it() -> None:
+    module = manifest.parse(TEXT)
+    first, *others = module.launches
+    like = replace(first, name="again", regions=("gemm", "gemm.3"), tensors=("b", "c"), maps=())
+    moved = replace(like, name="moved", regions=("moved",), moved=(("c", (3,)),))
+    more = replace(module, launches=(first, *others, like, replace(like, smem=64), moved))
+    text = manifest.show(more)
+    assert "//   launch again of gemm, gemm.3 like gemm : tensors [b, c]\n" in text
+    assert "//   launch moved like gemm : tensors [b, c at [3]]\n" in text and text.count(" like ") == 2
+    assert manifest.parse(text).launches == more.launches
+    with pytest.raises(Refused) as fault:
+        manifest.parse(text.replace("moved like gemm", "moved like gem"))
+    (told,) = fault.value.diags
+    assert (told.code, told.facts["name"]) == ("E1632", "gem")
 
 
 def test_windows_line_ends_read_alike() -> None:

@@ -173,7 +173,7 @@ def test_faults_of_edited_launches(passed: str) -> None:
 
 def test_a_place_outside_is_refused_in_cuda() -> None:
     text = manifest.show(to_cu.lower(lowered(steps())))
-    line = "tensors [X at [-1], h3, Y]  symbols"
+    line = "tensors [X at [-1], h3, Y]\n"
     for place in ("[4]", "[0, 0, 0, 0]", "[0, 2]"):
         faults = manifest.check(manifest.parse(text.replace(line, line.replace("[-1]", place))))
         assert [(d.code, d.facts["name"]) for d in faults] == [("E1632", f"X at {place}")]

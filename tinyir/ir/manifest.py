@@ -11,11 +11,13 @@ code (spec section 12).
     //   launch gemm : sm90 grid [floor((N + 127)/128), floor((M + 127)/128)] block [16, 16]
     //     tensors [A, B, bias, C2]  symbols [M, N, K]
     //     flops 2*K*M*N + 2*M*N  bytes 2*K*M + 2*K*N + 2*M*N + 2*N
+    //   launch gemm2 like gemm : tensors [C2, B2, bias, C3]
 
 The block ends at the first line that is not a comment. Plans and kernels are gone: the code is them. Launches run in
 order; those of the same regions are alternatives, of which the first that is allowed runs; `launch r.2.pad of r for
 r.2` runs where r.2 does, `for r.2 once`, or `once` alone of a region of its own, before the first run alone: what it
-writes is kept, as long as the constants that it reads are the same. One that is `early` may start while the launch
+writes is kept, as long as the constants that it reads are the same. One that is `like` an earlier one has other tensors
+and maps, and computes another region. One that is `early` may start while the launch
 before it drains: its code waits for that one's end (`ir.gpu.early`). A kernel's parameters are its tensors (pointers),
 its tensor maps (128 bytes, by value, aligned to 64) and its symbols (int), as listed. `smem` is dynamic shared memory.
 Buffers of the program that are not deferred, and those listed here, are allocated for the run. A launch is allowed
@@ -170,7 +172,7 @@ def _module_of(tree: Any, region: region_text.Module, whole: str, source: str) -
                 TensorMap(str(name), _name(tensor), _exprs(box), int(swizzle or 0), dims, str(rounding or ""), windows)
             )
         else:
-            launches.append(_launch_of(part.children))
+            launches.append(_launch_of(part.children) if part.data == "launch" else _like(part.children, launches))
     return Module(region, tuple(buffers), tuple(maps), tuple(launches), source)
 
 
@@ -198,6 +200,24 @@ def _launch_of(parts: list[Any]) -> Launch:
         early is not None,
         tuple((name, _integers(place)) for name, place in placed if place is not None),
         token_span(name.children[0]),
+    )
+
+
+def _like(parts: list[Any], launches: Iterable[Launch]) -> Launch:
+    """A launch that is an earlier one with other tensors and maps. Raises Refused (E1632)."""
+    name, computes, other, tensors, maps = parts
+    span, first = token_span(name.children[0]), next((one for one in launches if one.name == _name(other)), None)
+    if first is None:
+        raise Refused([Diag("E1632", _name(name), {"what": "launch", "name": _name(other)}, span)])
+    placed = [(_name(p.children[0]), p.children[1]) for p in tensors.children if p is not None]
+    return replace(
+        first,
+        name=_name(name),
+        regions=tuple(map(_name, computes.children)) if computes is not None else (_name(name),),
+        tensors=tuple(name for name, _ in placed),
+        maps=_names(maps),
+        moved=tuple((name, _integers(place)) for name, place in placed if place is not None),
+        span=span,
     )
 
 
@@ -249,24 +269,37 @@ def _manifest_lines(module: Module) -> Iterable[str]:
             + (f" swizzle {m.swizzle}" if m.swizzle else "")
             + (f" round {m.rounding}" if m.rounding else "")
         )
+    firsts: dict[Launch, Launch] = {}
     for launch in module.launches:
-        entry = f" as {launch.entry}" if launch.entry != launch.name else ""
-        computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
-        computes += f" for {show_name(launch.serves)}" if launch.serves else ""
-        computes += " once" if launch.is_once else ""
-        cluster = f" cluster {show_list(launch.cluster)}" if launch.cluster else ""
-        smem = f" smem {launch.smem} B" if launch.smem else ""
-        early = " early" if launch.is_early else ""
-        yield (
-            f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {show_list(launch.grid)} block "
-            f"{show_list(launch.block)}{cluster}{smem}{early}"
-        )
-        maps = f"  maps {show_list(map(show_name, launch.maps))}" if launch.maps else ""
-        places = dict(launch.moved)
-        tensors = show_list(show_placed(name, places.get(name, ())) for name in launch.tensors)
-        yield f"    tensors {tensors}{maps}  symbols {show_list(launch.symbols)}"
-        yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
-        yield f"    flops {launch.flops}  bytes {launch.bytes}"
+        first = launch
+        if not launch.serves:
+            bare = replace(launch, name="", regions=(), tensors=(), maps=(), moved=())
+            first = firsts.setdefault(bare, launch)
+        yield from _lines_of(launch, first)
+
+
+def _lines_of(launch: Launch, first: Launch) -> Iterable[str]:
+    """The text of a launch; by its tensors and maps alone where it is the `first` of its kind but for them."""
+    computes = f" of {', '.join(map(show_name, launch.regions))}" if launch.regions != (launch.name,) else ""
+    maps = f"  maps {show_list(map(show_name, launch.maps))}" if launch.maps else ""
+    places = dict(launch.moved)
+    tensors = show_list(show_placed(name, places.get(name, ())) for name in launch.tensors)
+    if first is not launch:
+        yield f"  launch {show_name(launch.name)}{computes} like {show_name(first.name)} : tensors {tensors}{maps}"
+        return
+    entry = f" as {launch.entry}" if launch.entry != launch.name else ""
+    computes += f" for {show_name(launch.serves)}" if launch.serves else ""
+    computes += " once" if launch.is_once else ""
+    cluster = f" cluster {show_list(launch.cluster)}" if launch.cluster else ""
+    smem = f" smem {launch.smem} B" if launch.smem else ""
+    early = " early" if launch.is_early else ""
+    yield (
+        f"  launch {show_name(launch.name)}{entry}{computes} : {launch.arch} grid {show_list(launch.grid)} block "
+        f"{show_list(launch.block)}{cluster}{smem}{early}"
+    )
+    yield f"    tensors {tensors}{maps}  symbols {show_list(launch.symbols)}"
+    yield from (f"    assume {show_guard(guard)}" for guard in launch.assumes)
+    yield f"    flops {launch.flops}  bytes {launch.bytes}"
 
 
 def check(module: Module) -> list[Diag]:

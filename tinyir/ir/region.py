@@ -25,6 +25,7 @@ tiled, staged and bound is the plan's.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..kit.diag import Diag, Refused
@@ -187,12 +188,16 @@ def program_of(tree: Any, whole: str) -> Module:
     regions: list[Region] = []
     known: dict[str, Region] = {}
     faults: list[Diag] = []
+
+    def types() -> dict[str, TensorType]:
+        return _types_of(model_of(model_tree, whole), buffers)
+
     for part in parts:
         try:
             if part.data == "buffer":
                 buffers.append(tensor_of(part.children, whole))
             else:
-                made = again_of(part, known) if part.data == "again" else _region_of(part.children, whole)
+                made = again_of(part, known, types) if part.data == "again" else _region_of(part.children, whole)
                 known.setdefault(made.name, made)
                 regions.append(made)
         except Refused as fault:
@@ -200,6 +205,11 @@ def program_of(tree: Any, whole: str) -> Module:
     if faults:
         raise Refused(faults)
     return Module(model_of(model_tree, whole), Program(name_of(name.children[0]), tuple(buffers), tuple(regions)))
+
+
+def _types_of(model: Model, buffers: Iterable[Tensor]) -> dict[str, TensorType]:
+    """Those of a program's tensors."""
+    return {t.name: t.type for t in (*model.inputs, *model.outputs, *buffers)}
 
 
 def tensor_of(parts: list[Any], whole: str) -> Tensor:
@@ -292,7 +302,7 @@ def show_program(module: Module) -> str:
         f"program {show_name(program.name)}",
         *(_show_tensor("buffer", b) for b in program.buffers),
     ]
-    return "\n".join([*lines, *("\n" + text for text in shown(program.regions, show_region))]) + "\n"
+    return "\n".join([*lines, *shown(program.regions, _types_of(module.model, program.buffers), show_region)]) + "\n"
 
 
 def _show_tensor(word: str, tensor: Tensor) -> str:
