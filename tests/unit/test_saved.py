@@ -47,6 +47,18 @@ def test_a_loaded_program_gives_the_same(program: Path) -> None:
         np.testing.assert_allclose(found, expected(arrays), rtol=1e-4, atol=1e-5)
 
 
+def test_arrays_are_where_the_file_was_read(program: Path) -> None:
+    """Hundreds of megabytes are not copied once more."""
+    owners = []
+    for array in read_program(program).params.values():
+        held: Any = array
+        while isinstance(held, np.ndarray):
+            held = held.base
+        owners.append(held.obj)
+    assert len(owners) == len(WEIGHTS) and all(owner is owners[0] for owner in owners)
+    assert len(owners[0]) == program.stat().st_size
+
+
 def test_a_loaded_program_is_saved_again(program: Path, tmp_path: Path) -> None:
     with tinyir.load(program, device="cpu") as loaded:
         loaded.save(str(tmp_path / "q.tinyir"))

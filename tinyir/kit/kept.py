@@ -85,12 +85,18 @@ def sealed(content: bytes, name: str = "") -> bytes:
 
 def unsealed(raw: bytes, name: str = "") -> bytes | None:
     """What was sealed under that name; None where that is damaged."""
+    size = size_unsealed(raw, name)
+    return None if size is None else raw[:size]
+
+
+def size_unsealed(raw: bytes, name: str = "") -> int | None:
+    """How many bytes were sealed under that name, of which there need be no copy; None where they are damaged."""
     seal = _SEAL.search(raw, max(0, len(raw) - 80))
-    content = raw[: seal.start()] if seal else b""
-    return content if seal and _digest(content, name).encode() == seal[1] else None
+    is_whole = seal is not None and _digest(memoryview(raw)[: seal.start()], name).encode() == seal[1]
+    return seal.start() if is_whole else None
 
 
-def _digest(content: bytes, name: str) -> str:
+def _digest(content: bytes | memoryview, name: str) -> str:
     found = sha256(f"{name}\0".encode() if name else b"")
     found.update(content)
     return found.hexdigest()

@@ -24,7 +24,7 @@ from ..ir import manifest
 from ..ir.packed import LAYOUT, packed, unpacked
 from ..kit.diag import Refused, refuse
 from ..kit.files import write_atomically
-from ..kit.kept import sealed, unsealed
+from ..kit.kept import sealed, size_unsealed
 from ..kit.phrase import Phrase, why_of
 from ..kit.records import dataclass, field, replace
 from ..play.arrays import adopt, check_arrays, numpy_dtype
@@ -106,17 +106,18 @@ def read_program(path: Path) -> Saved:
     except OSError as fault:
         raise _unreadable(path, why_of(fault)) from None
     _must_be_of_this_format(raw, path)
-    content = unsealed(raw)
-    if content is None:
+    size = size_unsealed(raw)
+    if size is None:
         raise _unreadable(path, Phrase("it is damaged: its bytes are not those that were written"))
-    return program_of(content, path)
+    return program_of(raw, path, size)
 
 
-def program_of(content: bytes, path: Path) -> Saved:
-    """The program that `content_of` gave, read from a file, without its seal. Raises Refused (E1743, E1744)."""
+def program_of(content: bytes, path: Path, size: int | None = None) -> Saved:
+    """The program that `content_of` gave, read from a file, of which these are the first `size` bytes (default: all).
+    Its arrays are in those bytes. Raises Refused (E1743, E1744)."""
     _must_be_of_this_format(content, path)
     try:
-        return _program_of(content, path.parent)
+        return _program_of(content, path.parent, len(content) if size is None else size)
     except (ValueError, KeyError, TypeError, IndexError):
         raise _unreadable(path, Phrase("what it says of itself does not fit together")) from None
 
@@ -129,19 +130,19 @@ def _must_be_of_this_format(raw: bytes, path: Path) -> None:
         raise refuse("E1744", str(path), file=str(path), given=given[:20], version=FORMAT)
 
 
-def _program_of(content: bytes, place: Path) -> Saved:
+def _program_of(content: bytes, place: Path, whole: int) -> Saved:
     start = content.index(b"\n") + 1
     end = content.index(b"\n", start)
     head: dict[str, Any] = json.loads(content[start:end])
-    parts = _Parts(content, end + 1)
-    raw = parts.take(head["text"])
-    text, nodes = raw.decode(), parts.take(head["nodes"])
+    parts = _Parts(content, end + 1, whole)
+    raw = bytes(parts.take(head["text"]))
+    text, nodes = raw.decode(), bytes(parts.take(head["nodes"]))
     if head["layout"] == LAYOUT:
         source = raw[len(raw) - head["source"] :].decode()
         module = replace(unpacked(json.loads(nodes)), source=source)
     else:  # of a tinyir whose modules have other fields: the text says the same, and takes longer to read
         module = manifest.parse(text)
-    cubins = {name: image for names, size in head["cubins"] for image in (parts.take(size),) for name in names}
+    cubins = {name: image for names, size in head["cubins"] for image in (bytes(parts.take(size)),) for name in names}
     types = {t.name: t.type for t in module.region.model.inputs} if module.region is not None else {}
     params = {}
     for name, shape, size in head["params"]:
@@ -150,18 +151,18 @@ def _program_of(content: bytes, place: Path) -> Saved:
             raise ValueError(f"{name}: {size} B")
         params[name] = np.frombuffer(parts.take(size), dtype).reshape(shape)
     folder = None if head["folder"] is None else place / head["folder"]
-    others = tuple(_program_of(parts.take(size), place) for size in head["others"])
+    others = tuple(_program_of(bytes(parts.take(size)), place, size) for size in head["others"])
     sets = tuple({str(symbol): int(size) for symbol, size in one.items()} for one in head["sets"])
     return Saved(text, module, str(head["arch"]), cubins, folder, params, sets, others)
 
 
 class _Parts:
-    """Bytes that are taken one piece after the other."""
+    """Bytes that are taken one piece after the other, where they are."""
 
-    def __init__(self, content: bytes, at: int):
-        self._content, self._at = content, at
+    def __init__(self, content: bytes, at: int, end: int):
+        self._content, self._at = memoryview(content)[:end], at
 
-    def take(self, size: int) -> bytes:
+    def take(self, size: int) -> memoryview:
         """The next piece. Raises ValueError where there are not as many."""
         if not 0 <= size <= len(self._content) - self._at:
             raise ValueError("too short")
