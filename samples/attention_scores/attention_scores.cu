@@ -107,6 +107,9 @@ template <int a_major, int b_major>
 __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
+__device__ uint4 load_kept(const void *from);
+__device__ uint4 load_last(const void *from);
+__device__ void store_words_last(void *to, uint4 x);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
@@ -162,14 +165,26 @@ __device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned l
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
 template <int count> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count)); }
+__device__ __forceinline__ uint4 load_kept(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x14f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ uint4 load_last(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x12f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ void store_words_last(void *to, uint4 x) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" :: "l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(0x12f0000000000000ull) : "memory");
+}
 #endif
 
-// a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
+// a / b of a b that divides many, with the reciprocal of |b| and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
 __device__ __forceinline__ float quotient_of(float a, float b) {
   const float size = fabsf(b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
-  const float d = b * scale, n = a * scale, r = 1.0f / d, q = n * r;
-  const float p = fmaf(fmaf(-q, d, n), r, q);
-  return p == p ? copysignf(p, q) : q;
+  const float d = size * scale, n = a * copysignf(scale, b), r = 1.0f / d, q = n * r, over = fmaf(q, d, -n);
+  return fabsf(over) <= 0x1.fffffep127f ? fmaf(-over, r, q) : q;  // an infinity is what it is
 }
 __device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
@@ -237,8 +252,31 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   return place;
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
-template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
-  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
+template <class T> __device__ __forceinline__ T loaded_kept(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_kept((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ T loaded_last(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_last((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ void store_last(T *to, const T &piece) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+  x.all = piece;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
+}
+template <int n, class T, class S> __device__ __forceinline__ void load_near_kept(T *to, const S *from) {
+  const vector_of<S, n> all = loaded_kept((const vector_of<S, n> *)from);
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int n, class T, class S> __device__ __forceinline__ void load_near_last(T *to, const S *from) {
+  const vector_of<S, n> all = loaded_last((const vector_of<S, n> *)from);
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = all.x[i];
 }
@@ -625,7 +663,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v[8];
-    load_near<8>(n8_v, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
+    load_near_kept<8>(n8_v, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       n9_acc_beside[v] = max_nan(n9_acc_beside[v], n8_v[v]);
@@ -649,7 +687,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v2[8];
-    load_near<8>(n8_v2, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
+    load_near_kept<8>(n8_v2, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const float n10 = n8_v2[v] - n9;  // n10 : SUB at 19:5
@@ -679,7 +717,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
   for (int c = thread_x; c < whole; c += 32) {
     const int i3 = 8 * c + head;
     float n8_v3[8];
-    load_near<8>(n8_v3, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
+    load_near_last<8>(n8_v3, &n8[(((long long)i0 * H + i1) * M + i2) * N + i3]);
     float n15_v[8];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -694,7 +732,7 @@ n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         piece.x[v] = fp16_of_float(n15_v[v]);
-      *(vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3] = piece;
+      store_last((vector_of<fp16, 8> *)&n15[(((long long)i0 * H + i1) * M + i2) * N + i3], piece);
     }
   }
   if (thread_x <= left && left < N) {

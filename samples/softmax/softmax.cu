@@ -32,26 +32,64 @@ struct fp16 { unsigned short bits; };
 __device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
+__device__ uint4 load_kept(const void *from);
+__device__ uint4 load_last(const void *from);
+__device__ void store_words_last(void *to, uint4 x);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+__device__ __forceinline__ uint4 load_kept(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x14f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ uint4 load_last(const void *from) {
+  uint4 x;
+  asm("ld.global.nc.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], %5;" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from), "l"(0x12f0000000000000ull));
+  return x;
+}
+__device__ __forceinline__ void store_words_last(void *to, uint4 x) {
+  asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" :: "l"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w), "l"(0x12f0000000000000ull) : "memory");
+}
 #endif
 
-// a / b of a b that divides many, with the reciprocal of b and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
+// a / b of a b that divides many, with the reciprocal of |b| and what is left (Markstein 1990): rounded once, of an a below 2^-100 an ulp off at most.
 __device__ __forceinline__ float quotient_of(float a, float b) {
   const float size = fabsf(b), scale = size < 0x1p-100f ? 0x1p64f : size > 0x1p100f ? 0x1p-64f : 1.0f;
-  const float d = b * scale, n = a * scale, r = 1.0f / d, q = n * r;
-  const float p = fmaf(fmaf(-q, d, n), r, q);
-  return p == p ? copysignf(p, q) : q;
+  const float d = size * scale, n = a * copysignf(scale, b), r = 1.0f / d, q = n * r, over = fmaf(q, d, -n);
+  return fabsf(over) <= 0x1.fffffep127f ? fmaf(-over, r, q) : q;  // an infinity is what it is
 }
 __device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 template <class T> __device__ __forceinline__ T max_nan(T a, T b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float max_nan(float a, float b) { return max_nan_of(a, b); }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
-template <int n> __device__ __forceinline__ void load_near_fp16(float *to, const fp16 *from) {
-  const vector_of<fp16, n> all = *(const vector_of<fp16, n> *)from;
+template <class T> __device__ __forceinline__ T loaded_kept(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_kept((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ T loaded_last(const T *from) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) x.parts[i] = load_last((const uint4 *)from + i);
+  return x.all;
+}
+template <class T> __device__ __forceinline__ void store_last(T *to, const T &piece) {
+  union { T all; uint4 parts[sizeof(T) / 16]; } x;
+  x.all = piece;
+#pragma unroll
+  for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
+}
+template <int n> __device__ __forceinline__ void load_near_kept_fp16(float *to, const fp16 *from) {
+  const vector_of<fp16, n> all = loaded_kept((const vector_of<fp16, n> *)from);
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = float_of_fp16(all.x[i]);
+}
+template <int n> __device__ __forceinline__ void load_near_last_fp16(float *to, const fp16 *from) {
+  const vector_of<fp16, n> all = loaded_last((const vector_of<fp16, n> *)from);
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = float_of_fp16(all.x[i]);
 }
@@ -77,7 +115,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int c = thread_x; c < whole; c += 64) {
     const int i1 = 8 * c + head;
     float X_v[8];
-    load_near_fp16<8>(X_v, &X[(long long)i0 * C + i1]);
+    load_near_kept_fp16<8>(X_v, &X[(long long)i0 * C + i1]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const float softmax_c = X_v[v];  // softmax : Softmax at 12:5
@@ -109,7 +147,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int c = thread_x; c < whole; c += 64) {
     const int i1 = 8 * c + head;
     float X_v2[8];
-    load_near_fp16<8>(X_v2, &X[(long long)i0 * C + i1]);
+    load_near_kept_fp16<8>(X_v2, &X[(long long)i0 * C + i1]);
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
       const float softmax_c = X_v2[v];  // softmax : Softmax at 12:5
@@ -143,7 +181,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
   for (int c = thread_x; c < whole; c += 64) {
     const int i1 = 8 * c + head;
     float X_v3[8];
-    load_near_fp16<8>(X_v3, &X[(long long)i0 * C + i1]);
+    load_near_last_fp16<8>(X_v3, &X[(long long)i0 * C + i1]);
     float Y_v[8];
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
@@ -156,7 +194,7 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
       #pragma unroll
       for (int v = 0; v < 8; ++v)
         piece.x[v] = fp16_of_float(Y_v[v]);
-      *(vector_of<fp16, 8> *)&Y[(long long)i0 * C + i1] = piece;
+      store_last((vector_of<fp16, 8> *)&Y[(long long)i0 * C + i1], piece);
     }
   }
   if (thread_x <= left && left < C) {

@@ -31,8 +31,8 @@ def test_rows_that_are_read_again_stay_in_l2_until_the_last_time(algo: str) -> N
     found = (c.plan for c in to_plan.candidates(module, module.program.regions[0]))
     chosen = next(p for p in found if p.algo == algo and p.vectorize and len(p.threads) == 1)
     text = manifest.show(lowered(plan.Module(module, (chosen,)))[1])
-    words = re.findall(r"\b(load(?:ed)_\w+|store_last)\((?=\(|&)", text[text.index("__global__") :])
-    assert words == (["loaded_kept", "loaded_last", "store_last"] if algo == "row_streamed" else [])
+    words = re.findall(r"\b(load_near_\w+|store_near_last)<", text[text.index("__global__") :])
+    assert words == (["load_near_kept", "load_near_last", "store_near_last"] if algo == "row_streamed" else [])
 
 
 CASES = {  # tensors, body, what is loaded once

@@ -146,26 +146,25 @@ template <int rows, int columns, int pairs>
     )
 
 
-def _load_near(once: str, dtype: str) -> tuple[str, str]:
-    """Neighbours in memory to registers, in one access; small floats as fp32. `_once`: they leave the caches to
-    others."""
-    name = f"load_near{once}{dtype and f'_{dtype}'}"
+def _load_near(way: str, dtype: str) -> tuple[str, str]:
+    """Neighbours in memory to registers, in one access, which asks the caches for something; small floats as fp32."""
+    name = f"load_near{way and f'_{way}'}{dtype and f'_{dtype}'}"
     types, to, of = ("", "float", dtype) if dtype else (", class T, class S", "T", "S")
     place = f"(const vector_of<{of}, n> *)from"
     return (
         name,
         f"""\
 template <int n{types}> {_INLINE}void {name}({to} *to, const {of} *from) {{
-  const vector_of<{of}, n> all = {f"loaded_once({place})" if once else f"*{place}"};
+  const vector_of<{of}, n> all = {f"loaded_{way}({place})" if way else f"*{place}"};
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = {f"float_of_{dtype}(all.x[i])" if dtype else "all.x[i]"};
 }}""",
     )
 
 
-def _store_near(dtype: str) -> tuple[str, str]:
-    """Registers to neighbours in memory, in one access; fp32 as a small float."""
-    name = f"store_near{dtype and f'_{dtype}'}"
+def _store_near(way: str, dtype: str) -> tuple[str, str]:
+    """Registers to neighbours in memory, in one access; fp32 as a small float. `last`: what L2 gives up first."""
+    name = f"store_near{way and f'_{way}'}{dtype and f'_{dtype}'}"
     types, to, of = ("", dtype, "float") if dtype else (", class T", "T", "T")
     return (
         name,
@@ -174,7 +173,7 @@ template <int n{types}> {_INLINE}void {name}({to} *to, const {of} *from) {{
   vector_of<{to}, n> all;
 #pragma unroll
   for (int i = 0; i < n; ++i) all.x[i] = {f"{dtype}_of_float(from[i])" if dtype else "from[i]"};
-  *(vector_of<{to}, n> *)to = all;
+  {f"store_{way}((vector_of<{to}, n> *)to, all)" if way else f"*(vector_of<{to}, n> *)to = all"};
 }}""",
     )
 
@@ -209,8 +208,8 @@ template <class T> {_INLINE}void store_last(T *to, const T &piece) {{
   for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
 }}""",
     ),
-    *(_load_near(once, dtype) for once in ("", "_once") for dtype in ("", *SMALL_FLOATS)),
-    *(_store_near(dtype) for dtype in ("", *SMALL_FLOATS)),
+    *(_load_near(way, dtype) for way in ("", "once", "kept", "last") for dtype in ("", *SMALL_FLOATS)),
+    *(_store_near(way, dtype) for way in ("", "last") for dtype in ("", *SMALL_FLOATS)),
     (
         "word_of",
         f"""\

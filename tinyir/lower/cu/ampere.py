@@ -24,7 +24,6 @@ from ...target import packed
 from ...target.ampere import COPIES
 from ...target.arch import ARCHS
 from ...target.dtypes import SMALL_FLOATS
-from .once import WORD_BYTES
 from .value import arithmetic_type, memory_type
 
 PIECE = 16  # rows and columns of a fragment
@@ -383,11 +382,8 @@ class Ampere:
     def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:
         """C of an access of a type to neighbours in a tensor."""
         place = f"(const {kind} *)&{first}"
-        left = self.again.get(s.value.tensor, 0)
-        if left:
-            self.again[s.value.tensor] = left - 1
-            return f"loaded_{'kept' if left > 1 else 'last'}({place})"
-        return f"loaded_once({place})" if self._is_once(s) else f"*{place}"
+        way = self._way(s)
+        return f"loaded_{way}({place})" if way else f"*{place}"
 
     def _words_at_once(self: Any, s: nodes.Assign) -> None:
         """Neighbours in a tensor of bytes as one access, to registers that are words."""
@@ -431,11 +427,9 @@ class Ampere:
         self.integers.ranges = outer
 
     def _stored_at(self: Any, s: nodes.Store, kind: str, first: str) -> str:
-        """C of a store of a piece: of what is written beside rows that L2 should keep, in whole accesses, as the first
-        that it gives up."""
-        place, is_whole = f"({kind} *)&{first}", s.vector * self._dtype(s.to.name).bytes % WORD_BYTES == 0
-        is_first = self.is_again and is_whole and s.to.name in self.tensors
-        return f"store_last({place}, piece)" if is_first else f"*{place} = piece"
+        """C of a store of a piece."""
+        place, way = f"({kind} *)&{first}", self._way_out(s)
+        return f"store_{way}({place}, piece)" if way else f"*{place} = piece"
 
     def _of_words(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """A word of registers that hold bytes in words, or a row of them."""

@@ -100,15 +100,28 @@ class Vectors:
         place = self.names.of("array", register) if is_whole else f"&{self._element(register, start, held.slot)}"
         if not is_store:
             is_wider = dtype.name in SMALL_FLOATS and register not in self.carrying
-            once, small = "_once" if self._is_once(s) else "", f"_{dtype}" if is_wider else ""
-            return f"load_near{once}{small}<{s.vector}>({place}, &{first});"
+            way, small = self._way(s), f"_{dtype}" if is_wider else ""
+            return f"load_near{way and f'_{way}'}{small}<{s.vector}>({place}, &{first});"
         element, stored = self._element(register, held.index, held.slot), self.values.stored(held, dtype)
-        function = {element: "store_near", f"{dtype.cuda}_of_float({element})": f"store_near_{dtype}"}.get(stored)
-        return f"{function}<{s.vector}>(&{first}, {place});" if function else ""
+        small = {element: "", f"{dtype.cuda}_of_float({element})": f"_{dtype}"}.get(stored)
+        way = self._way_out(s)
+        return "" if small is None else f"store_near{way and f'_{way}'}{small}<{s.vector}>(&{first}, {place});"
 
-    def _is_once(self: Any, s: nodes.Assign) -> bool:
-        """Whether the elements that it loads leave the caches to others."""
-        return s.value.tensor in self.once and s.vector * s.value.dtype.bytes % WORD_BYTES == 0
+    def _way(self: Any, s: nodes.Assign) -> str:
+        """What a load asks of the caches, found once for each: `once` to leave them to others, `kept` to hold what
+        is loaded again, `last` where it was; empty for nothing."""
+        left = self.again.get(s.value.tensor, 0)
+        if left:
+            self.again[s.value.tensor] = left - 1
+            return "kept" if left > 1 else "last"
+        is_once = s.value.tensor in self.once and s.vector * s.value.dtype.bytes % WORD_BYTES == 0
+        return "once" if is_once else ""
+
+    def _way_out(self: Any, s: nodes.Store) -> str:
+        """What a store asks of the caches: what is written beside rows that L2 should keep, in whole accesses, is the
+        first that it gives up (`last`)."""
+        is_whole = s.vector * self._dtype(s.to.name).bytes % WORD_BYTES == 0
+        return "last" if self.is_again and is_whole and s.to.name in self.tensors else ""
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""
