@@ -5,8 +5,8 @@ form and by sm90's, each near playback of the model.
       [--limit S]
 
 Models are compiled and played back side by side, one a processor; the card runs each as it comes. Prints what differs
-by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had; exit code 1 when one
-does. After `--limit` seconds no further one is begun.
+by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had, and how many were
+several kernels; exit code 1 when one differs. After `--limit` seconds no further one is begun.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tests.unit.random_attention import (  # noqa: E402
     is_near,
     model_and_arrays,
     wanted_of,
+    with_draws,
     with_warps,
 )
 from tinyir.kit.diag import Refused  # noqa: E402
@@ -72,20 +73,23 @@ def made(number: int, device: str, longest: int, end: float) -> Made:
     planned = to_plan.lower(module, "sm90")
     if number % 2:
         planned = with_warps(planned, number // 2)
+    elif number % 4:
+        planned = with_draws(planned, number // 4)
     one = attention_of(planned)
-    told = f"{number} {how}, {one.algo} {one.tile}"
+    algo = "several kernels" if one is None else one.algo
+    told = f"{number} {how}, {algo}{'' if one is None else f' {one.tile}'}"
     try:
         text = manifest.show(cu.lower(gpu.lower(planned)))
         wanted = wanted_of(how, arrays)
-        found = Made(one.algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted))
+        found = Made(algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted))
         if device == "cuda":
             cubins_of(text, "sm_90a", jobs=1)
             return found
         from tinyir.sim.launch import SimDevice
 
-        return Made(one.algo, told, fault_of(found, SimDevice(0, 60)))
+        return Made(algo, told, fault_of(found, SimDevice(0, 60)))
     except Refused as refused:
-        return Made(one.algo, told, words_of(refused))
+        return Made(algo, told, words_of(refused))
 
 
 def words_of(refused: Refused) -> str:
@@ -108,7 +112,7 @@ def fault_of(one: Made, card: Any) -> str:
         program.release()
     except Refused as refused:
         fault = words_of(refused)
-    return fault or ("" if one.algo in TENSOR_CORES else "is not on tensor cores")
+    return fault or ("" if one.algo in (*TENSOR_CORES, "several kernels") else "is not on tensor cores")
 
 
 def main() -> int:
@@ -130,11 +134,10 @@ def main() -> int:
 
         card = CudaDevice()
     with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(make, number) for number in numbers}
-        for future in as_completed(waiting):
-            waiting.discard(future)  # and with it the arrays
-            broken = future.exception()
-            one = Made("none", "", repr(broken)) if broken else future.result()
+        waiting = {pool.submit(make, number): number for number in numbers}
+        for future in as_completed(list(waiting)):
+            number, broken = waiting.pop(future), future.exception()  # and with it the arrays
+            one = Made("none", str(number), repr(broken)) if broken else future.result()
             taken[one.algo] += 1
             fault = one.fault or (fault_of(one, card) if card and one.algo else "")
             if fault:

@@ -84,20 +84,30 @@ def wanted_of(how: Spelling, arrays: dict[str, np.ndarray]) -> dict[str, np.ndar
         return play_tiny.play(Writer(exact).module(), arrays)
 
 
-def attention_of(module: plan.Module) -> plan.Plan:
-    """The plan of the two contractions; other kernels may put the row's chunks together."""
-    (one,) = (p for p in module.plans if len(p.regions) == 2)
-    return one
+def attention_of(module: plan.Module) -> plan.Plan | None:
+    """The plan of the two contractions; other kernels may put the row's chunks together. None where they are apart."""
+    return next((p for p in module.plans if len(p.regions) == 2), None)
 
 
 def with_warps(module: plan.Module, number: int) -> plan.Module:
     """The module with one of the plans of sm80's form in the place of its attention, where there is one. What the
     planner rewrote stays as it is."""
     one, program = attention_of(module), module.program
+    if one is None:
+        return module
     found = to_plan.candidates(program, program.program.region(one.regions[0]), one.arch)
     kept = [c.plan for c in found if c.plan.algo == "streaming_mma" and c.rejected in ("", to_plan.CROWDED)]
     other = kept[number % len(kept)] if kept else one
     return plan.Module(program, tuple(other if p is one else p for p in module.plans))
+
+
+def with_draws(module: plan.Module, number: int) -> plan.Module:
+    """The module whose attention has its tiles drawn by a few CTAs, where it is of sm90's form and has heads."""
+    one = attention_of(module)
+    if one is None or one.algo != "streaming_softmax" or one.order is None or not one.persistent:
+        return module
+    own = replace(one, order=plan.Order("drawn", one.order.width), persistent=1 + number % 5)
+    return plan.Module(module.program, tuple(own if p is one else p for p in module.plans))
 
 
 def bounds_of(how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -142,5 +152,6 @@ __all__ = [
     "is_near",
     "model_and_arrays",
     "wanted_of",
+    "with_draws",
     "with_warps",
 ]

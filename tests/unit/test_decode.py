@@ -302,3 +302,26 @@ def test_planted_faults_are_caught(before: str, after: str, code: str) -> None:
     assert before in text
     found = {d.code for d in check_gpu(gpu.parse(text.replace(before, after, 1))) if d.is_error}
     assert code in found, found
+
+
+@pytest.mark.parametrize(
+    ("model", "is_streamed"),
+    [
+        ({"batch": 8, "heads": 32, "kv": 8, "t": 4096}, True),  # 134 MB, which each CTA reads a part of
+        ({"batch": 1, "heads": 32, "kv": 8, "t": 4096}, False),  # stays in L2
+        ({"batch": 32, "heads": 32, "kv": 8, "t": 4096}, False),  # so much that nothing else is in L2
+        ({"batch": 8, "heads": 32, "kv": 8, "t": 4096, "s": 200}, False),  # several CTAs read the same keys
+    ],
+)
+def test_what_one_cta_alone_reads_of_much_is_streamed(model: dict[str, Any], is_streamed: bool) -> None:
+    module = regions_of(attention(**{"s": 1, "d": 128, **FP16, **model}))
+    found = to_plan.candidates(module, module.program.regions[0], "sm90")
+    plans = [c.plan for c in found if c.plan.algo == "streaming_softmax"]
+    assert plans
+    for one in plans:
+        assert {load.tensor: load.way for load in one.load} == dict.fromkeys("QKV", "") | (
+            dict.fromkeys("KV", "streamed") if is_streamed else {}
+        )
+    text = gpu.show(to_gpu.lower(plan.Module(module, (plans[0],))))
+    assert text.count(" streamed\n") == 2 * is_streamed and gpu.show(gpu.parse(text)) == text
+    assert [d.code for d in check_gpu(gpu.parse(text)) if d.is_error] == []

@@ -36,6 +36,8 @@ def named_of(kernel: Kernel, module: gpu.Module) -> Iterator[tuple[int, str]]:
             yield s.span.line, "used in order"
         if isinstance(s, nodes.For) and any(isinstance(inner, ORDERING) for inner in statements(s.body)):
             yield s.span.line, "turns in a run"
+        if isinstance(s, nodes.For) and s.via:
+            yield s.span.line, "each drawn number has one turn"
     shared = {s.name for s in statements(kernel.body) if isinstance(s, nodes.Shared)}
     stores = [s.to.name for s in statements(kernel.body) if isinstance(s, STORES)]
     for name in dict.fromkeys(stores):

@@ -84,7 +84,7 @@ def _regions_of(module: plan.Module, one: plan.Plan) -> tuple[Region, ...]:
 
 
 def _before(family: Family, one: plan.Plan, problem: Problem) -> Before:
-    return family.before(one, replace(problem, regions=problem.regions[:1]))
+    return family.before(one, problem if family.match else replace(problem, regions=problem.regions[:1]))
 
 
 def _check_fields(one: plan.Plan, family: Family, problem: Problem) -> None:

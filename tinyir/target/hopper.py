@@ -333,6 +333,30 @@ template <int ring, int warps> {INLINE}void mbarriers_init(unsigned long long *b
 }}""",  # noqa: E501
     ),
     (
+        "hand_turn",
+        f"""\
+// One thread hands the number that it has drawn on to the warps of other roles, which may be some numbers behind.
+template <int ring> {INLINE}void hand_turn(int *numbers, unsigned long long *full, unsigned long long *empty, int &slot, unsigned int &phase, int &own, int next) {{
+  mbarrier_wait(&empty[slot], phase);
+  numbers[slot] = next;
+  mbarrier_arrive(&full[slot]);
+  own = next;
+  if (++slot == ring) {{ slot = 0; phase ^= 1; }}
+}}""",  # noqa: E501
+    ),
+    (
+        "take_turn",
+        f"""\
+// A warp takes the next number.
+template <int ring> {INLINE}void take_turn(const int *numbers, unsigned long long *full, unsigned long long *empty, int &slot, unsigned int &phase, int &own) {{
+  mbarrier_wait(&full[slot], phase);
+  own = numbers[slot];
+  __syncwarp();
+  if ((int)threadIdx.x % 32 == 0) mbarrier_arrive(&empty[slot]);
+  if (++slot == ring) {{ slot = 0; phase ^= 1; }}
+}}""",  # noqa: E501
+    ),
+    (
         "swizzled",
         f"""\
 // A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.

@@ -37,6 +37,15 @@ def _moves(rank: int) -> Rows:
     return (
         one(f"void tma_load_{rank}d({to}, {places})", asm(f"{load} [%0], [%1, {at(3)}], [%2];", *target, *values)),
         one(
+            f"void tma_streamed_{rank}d({to}, {places})",
+            asm(
+                "{ .reg .b64 first; createpolicy.fractional.L2::evict_first.b64 first, 1.0; "
+                f"{load}.L2::cache_hint [%0], [%1, {at(3)}], [%2], first; }}",
+                *target,
+                *values,
+            ),
+        ),
+        one(
             f"void tma_multicast_{rank}d({to}, {places}, unsigned short ctas)",
             asm(f"{load}.multicast::cluster [%0], [%1, {at(4)}], [%2], %3;", *target, '"h"(ctas)', *values),
         ),

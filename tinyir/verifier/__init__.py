@@ -24,7 +24,7 @@ TRUSTED = {
     "order": "`order` gives each tile one place",
     "elements": "threads that write a slot of shared memory between two barriers write different elements",
     "fences": "an engine sees what threads wrote, and threads what an engine wrote",
-    "other CTAs": "tickets, look_back and atomics, and that a CTA stays until others have read what it sends",
+    "other CTAs": "tickets, draws, look_back and atomics, and that a CTA stays until others have read what it sends",
     "turns": "what is used in order for the first turns of a loop is used in order for all of them, at all sizes",
     "alignment": "what moves at once begins on a multiple of its width",
 }

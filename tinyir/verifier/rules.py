@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .places import STORES, Obligation, Points, stored, stored_by
-from .polynomials import WORD, Poly, constant
+from .polynomials import WORD, Poly, constant, read
 from .run import ORDERING, disorder
 from .text import NAME, Kernel, Line, Text, bytes_each, bytes_of, part, statements
 
@@ -26,7 +26,7 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     size_of_arrays = sum(-(-bytes_of(s) // 128) * 128 for s in body if s.kind == "shared")
     size_of_arrays += sum(8 * s.get("ring", 1) for s in body if s.kind == "mbarrier")
     roles = [s for s in body if s.kind == "role"]
-    size = {r.number: (r.get("last") - r.get("first")) * UNITS[r.get("unit")] for r in roles}
+    size = {r.number: _threads(r) for r in roles}
     registers = max(kernel.regs * kernel.threads, sum(size[r.number] * r.get("regs", 0) for r in roles))
     fits = registers <= REGISTERS and max([kernel.regs, *(r.get("regs", 0) for r in roles)]) <= REGISTERS_OF_A_THREAD
     yield Obligation(kernel.number, "shared memory", shows=size_of_arrays <= SHARED_BYTES.get(kernel.arch, 0))
@@ -45,6 +45,8 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     for s in body:
         if s.kind == "for" and any(inner.kind in ORDERING for inner in statements(s.body)):
             yield Obligation(s.number, "turns in a run", shows=seen is not None and s.number in seen[1])
+        if s.get("drawn"):
+            yield Obligation(s.number, "each drawn number has one turn", shows=_is_drawn_once(s, kernel, text))
         if s.kind in ("shared", "mbarrier") or s.kind == "reg" and s.get("kind", "").startswith("wgmma"):
             yield Obligation(s.number, "used in order", shows=seen is not None and s.get("name") not in seen[0])
     read = {m for s in body for a in s.accesses if not a.is_write for m in _memories(a.name, body, text)}
@@ -63,6 +65,46 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
         number, owners = s.get("scope"), {r.number for r, o in named if o.get("scope") == s.get("scope")}
         is_own = owners == {role.number} and number.isdigit() and 0 < int(number) < NAMED_BARRIERS
         yield Obligation(s.number, "barrier of its role", shows=is_own and s.get("threads") == size[role.number])
+
+
+def _is_drawn_once(s: Line, kernel: Kernel, text: Text) -> bool:
+    """Whether one thread draws the numbers of a loop, behind those that CTAs begin with, and hands them to every warp
+    of the other roles that have the loop; and whether the counter begins as 0."""
+    found = [(r, o) for r in kernel.body for o in statements(r.body) if o.get("drawn") and o.get("via") == s.get("via")]
+    ends = [tuple(o.get(word) for word in ("low", "high", "step", "full", "empty")) for _, o in found]
+    walks = [s.get("low"), s.get("step")] == [read("cta.x"), *kernel.grid] and not kernel.cluster
+    drawing, taking = ([(r, o) for r, o in found if bool(o.get("of")) == draws] for draws in (True, False))
+    is_alike = all(e == ends[0] for e in ends) and len({r.number for r, _ in found}) == len(found)
+    if not (walks and is_alike and taking):
+        return False
+    named = [s.get(word) for word in ("via", "full", "empty")]
+    made = {o.get("name"): o for o in statements(kernel.body) if o.kind in ("shared", "mbarrier")}
+    if len(drawing) != 1 or not all(name in made for name in named) or any(r.kind != "role" for r, _ in found):
+        return False
+    (drawer, loop), (ring, full, empty) = drawing[0], (made[name] for name in named)
+    is_one = _threads(drawer) == UNITS["warpgroups"] and any(
+        loop in o.body and o.text == "if warpgroup.thread = 0" for o in drawer.body
+    )
+    counts = [full.get("count"), empty.get("count") * UNITS["warps"]] == [1, sum(_threads(r) for r, _ in taking)]
+    slots = {o.get("ring", 1) for o in (ring, full, empty)}
+    others = (o for o in statements(kernel.body) if o not in (ring, full, empty, *(o for _, o in found)))
+    is_alone = not any({*named, loop.get("of")} & set(re.findall(NAME, o.text)) for o in others)
+    fits = len(slots) == 1 < max(slots) and bytes_of(ring) == 4 * max(slots)
+    is_taken = all(o in r.body for r, o in taking)
+    return is_one and is_taken and counts and fits and is_alone and _begins_as_zero(loop.get("of"), kernel, text)
+
+
+def _threads(role: Line) -> int:
+    return (role.get("last") - role.get("first")) * UNITS[role.get("unit")]
+
+
+def _begins_as_zero(called: str, kernel: Kernel, text: Text) -> bool:
+    """Whether an earlier kernel of each run alone writes a counter, a 0 into its one element, by one thread."""
+    before = text.kernels[: [k.name for k in text.kernels].index(kernel.name)]
+    stores = [o for k in text.kernels for o in statements(k.body) if o.kind in STORES and stored_by(o) == called]
+    early = [o for k in before if not k.is_once for o in statements(k.body) if o.text == f"store {called}[0] = 0 : u32"]
+    dtype, sides = text.tensors.get(called, ("", ()))
+    return dtype == "u32" and [constant(side) for side in sides] == [1] and len(early) == 1 and stores == early
 
 
 def _stays_inside(called: str, place: Sequence[Poly], body: Sequence[Line], text: Text) -> bool:

@@ -174,7 +174,10 @@ class Run:
         is_plain = not any(inner.kind in ORDERING for inner in statements(s.body))
         if None in ends and not is_plain:
             raise Lost
-        for turn in [None] if None in ends else range(*ends):  # pyright: ignore
+        numbers = [None] if None in ends else range(*ends)  # pyright: ignore
+        if s.get("drawn") and None not in ends:  # the other CTAs have no turn before this one has drawn all
+            numbers = [n for n in (ends[0], *range(ends[2], ends[1])) if n < ends[1]]  # pyright: ignore
+        for turn in numbers:
             self.turned.add(s.number)
             party.call(s.get("name"), None if is_plain else turn)
             yield from self._block(s.body, party)

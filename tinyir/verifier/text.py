@@ -34,7 +34,9 @@ STATEMENTS = {
         "least": r"least (?P<name>NAME) = \[(?P<of_l>.+)\]",
         "most": r"most (?P<name>NAME) = \[(?P<of_l>.+)\]",
         "choose": r"choose (?P<name>NAME) = .+ below (?P<below_e>.+?)",
-        "for": r"for (?P<name>NAME) in (?P<low_e>.+?)\.\.(?P<high_e>.+?)(?: step (?P<step_e>.+?))?(?: unroll.*)?",
+        "for": r"for (?P<name>NAME) in (?P<low_e>.+?)\.\.(?P<high_e>.+?)(?: step (?P<step_e>.+?))?(?: unroll.*?)?"
+        r"(?P<drawn> drawn)?(?(drawn)(?: of (?P<of>NAME)\[.+?\])? via (?P<via>NAME) full (?P<full>NAME) "
+        r"empty (?P<empty>NAME))",
         "role": r"role (?P<name>NAME) (?P<unit>\w+) (?P<first_n>\d+)\.\.(?P<last_n>\d+)(?: regs (?P<regs_n>\d+))?",
         "order": r"order \[(?P<names_w>.+?)\] = (?P<tile_e>.+) in \[(?P<of_l>.+)\](?: group.*)?",
         "each": r"each (?P<names_w>.+) of (?P<of>NAME)(?:\[.*?\])?(?: size \[(?P<size_l>.+)\])?(?: approx)?",
@@ -43,7 +45,7 @@ STATEMENTS = {
         "wait": r"wait (?P<on>NAME\S*|NAME\[.*\]) phase (?P<phase_e>.+?)(?: for (?P<tokens_w>%.+))?",
         "arrive": r"arrive (?P<on>NAME(?:\[.*?\])?)(?: expect (?P<expect_n>\d+) B)?(?: cluster \[(?P<ctas_l>.+)\])?",
         "drain": r"drain (?P<on>NAME) from (?P<name>NAME)",
-        "tma_load": r".* on (?P<on>NAME(?:\[.*?\])?)(?: multicast \[(?P<ctas_l>.+)\])?",
+        "tma_load": r".* on (?P<on>NAME(?:\[.*?\])?)(?: multicast \[(?P<ctas_l>.+)\])?(?: streamed)?",
         "send": r".* size \[(?P<size_l>.+)\] to (?P<cta_e>.+) on (?P<on>NAME(?:\[.*?\])?)",
         "store_rows": r"store_rows NAME\[.*?\](?: as \[(?P<view_l>.*?)\])? box \[(?P<box_l>.+)\] <- .+",
         "barrier": r"barrier (?P<scope>\w+)(?: threads (?P<threads_n>\d+))?(?: (?P<half>\w+))?",
@@ -217,7 +219,7 @@ class Kernel:
         found = self.HEAD.match(lines[0][1])
         if found is None:
             raise Unreadable(lines[0][1])
-        self.number = lines[0][0]
+        self.number, self.is_once = lines[0][0], " once : " in lines[0][1]
         self.name, self.arch, grid, block, cluster, regs = found.groups()
         self.grid = part("_l", grid)
         self.block, self.cluster = (tuple(map(int, re.findall(r"\d+", text or ""))) for text in (block, cluster))

@@ -1,4 +1,5 @@
-"""What one thread alone may start: copies of the copy engine, and the bytes that an mbarrier is told to expect.
+"""What one thread alone may start: copies of the copy engine, the bytes that an mbarrier is told to expect, and a loop
+whose numbers it draws.
 
     role producer warpgroups 0..1
       if warpgroup.thread = 0                       one thread of each warpgroup of a role, of the CTA elsewhere
@@ -26,7 +27,13 @@ OF_A_CTA = (  # names that tell its threads apart
     ("warpgroup.index", "warpgroup.thread"),
 )
 OF_A_WARPGROUP = (("warpgroup.thread",), *OF_A_CTA)
-WORDS = {nodes.TmaLoad: "tma_load", nodes.TmaStore: "tma_store", nodes.Send: "send", nodes.Arrive: "arrive"}
+WORDS = {
+    nodes.TmaLoad: "tma_load",
+    nodes.TmaStore: "tma_store",
+    nodes.Send: "send",
+    nodes.Arrive: "arrive",
+    nodes.For: "for",
+}
 
 
 def check_elected(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -41,7 +48,8 @@ def _is_for_one(v: Visit) -> bool:
     s: Statement = v.statement
     if isinstance(s, nodes.Send):  # of a matrix in registers each thread sends what it holds
         return isinstance(v.arrays.get(s.source.name), nodes.Shared)
-    return isinstance(s, (nodes.TmaLoad, nodes.TmaStore)) or isinstance(s, nodes.Arrive) and s.expect > 0
+    draws = isinstance(s, nodes.For) and s.source is not None
+    return draws or isinstance(s, (nodes.TmaLoad, nodes.TmaStore)) or isinstance(s, nodes.Arrive) and s.expect > 0
 
 
 def _is_one(v: Visit) -> bool:

@@ -66,13 +66,15 @@ class Drain:
 class TmaLoad:
     """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros
     outside it, box by box. A box that has rows along several dims has all rows of the tile. With `multicast` the CTAs
-    of the cluster fetch equal shares of the boxes, and each box goes to all of them."""
+    of the cluster fetch equal shares of the boxes, and each box goes to all of them. `streamed` at the end: nobody
+    reads it again, so that the L2 cache gives it up before anything else."""
 
     token: str
     to: Place
     source: Place
     on: Place
     multicast: tuple[int, ...] = ()
+    is_streamed: bool = False
     span: Span | None = place_in_text()
 
 

@@ -36,7 +36,7 @@ def check_turns(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
             )
             yield Diag("E1680", kernel.name, {"name": name, "fault": fault}, v.statement.span)
     for name, v in {place.name: v for v in waiting for _, place in places_in(v.statement)}.items():  # noqa: B020
-        yield from _starts_at_zero(kernel, name, v.statement, module)
+        yield from starts_at_zero(kernel, name, v.statement, module)
 
 
 def _ticket_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -> str:
@@ -45,7 +45,7 @@ def _ticket_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -
         return Phrase("is not taken once, by all threads of every CTA")
     if len(kernel.grid) != 1 or kernel.cluster or s.extent != kernel.grid[0]:
         return Phrase("is below {extent}, which is not the number of CTAs", extent=s.extent)
-    return "" if _dtype(s.source.name, module) == "u32" else Phrase("counts in other than u32")
+    return "" if dtype_of(s.source.name, module) == "u32" else Phrase("counts in other than u32")
 
 
 def _publish_fault(kernel: Kernel, v: Visit, waiting: list[Visit], module: Any) -> str:
@@ -119,11 +119,12 @@ def _words_fault(v: Visit, name: str, held: str, module: Any) -> str:
     return ""
 
 
-def _dtype(name: str, module: Any) -> str:
+def dtype_of(name: str, module: Any) -> str:
+    """The name of the dtype of a tensor between kernels; empty where there is none."""
     return next((b.type.dtype.name for b in module.buffers if b.name == name), "")
 
 
-def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Iterator[Diag]:
+def starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Iterator[Diag]:
     """A kernel before this one sets every word to 0 at each run (that it is every one, `writes.py` counts); here
     only these statements touch it."""
     front = module.kernels[: [k.name for k in module.kernels].index(kernel.name)]
@@ -143,7 +144,7 @@ def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Ite
         )
     for o in statements(kernel.body):
         touched = {p.name for _, p in places_in(o)} | {n.tensor for n in reads_in(o) if isinstance(n, Read)}
-        if name in touched and not isinstance(o, ACROSS):
+        if name in touched and not isinstance(o, ACROSS) and o is not s:
             yield Diag(
                 "E1680",
                 kernel.name,
@@ -154,4 +155,4 @@ def _starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Ite
 
 
 _FAULT_OF = {Ticket: _ticket_fault, Publish: _publish_fault, LookBack: _look_back_fault}
-__all__ = ["check_turns"]
+__all__ = ["check_turns", "dtype_of", "starts_at_zero"]

@@ -102,6 +102,7 @@ _NEEDS: dict[type, tuple[tuple[str, Kind], ...]] = {
     nodes.BlockReduce: (("name", _ARRAY), ("via", _SHARED)),
     nodes.BlockScan: (("via", _SHARED), ("name", _ROW), ("carry", _ONE)),
     nodes.Ticket: (("via", _SHARED),),
+    nodes.For: (("via", _SHARED), ("full", _BARRIER), ("empty", _BARRIER)),
     nodes.Publish: (("name", _ONE),),
     nodes.LookBack: (("via", _SHARED), ("name", _ONE)),
 }

@@ -108,6 +108,8 @@ def _used_by(s: Statement) -> Iterator[tuple[Place, bool]]:
         yield s.on, True
     elif isinstance(s, nodes.Drain):
         yield Place(s.barrier, ()), False
+    elif isinstance(s, nodes.For) and s.via:
+        yield from ((Place(name, ()), False) for name in (s.full, s.empty))
 
 
 def _fault_of(place: Place, s: Statement, known: _SetUp, is_first: bool, is_remote: bool) -> str:

@@ -86,6 +86,8 @@ def _of_load(s: nodes.TmaLoad, v: Visit, kernel: Kernel, tensors: Mapping[str, A
     tile, box = v.arrays.get(s.to.name), v.arrays.get(s.source.name)
     if not isinstance(tile, nodes.Shared) or not isinstance(box, nodes.TensorMap):
         return
+    if s.is_streamed and (s.multicast or box.windows):
+        yield s.token, Phrase("is streamed, which neither windows nor what goes to several CTAs are")
     sides = _sides(box)
     if len(sides) > len(tile.type.shape) and None not in sides:
         *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box

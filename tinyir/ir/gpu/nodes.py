@@ -101,7 +101,12 @@ class Value:
 @dataclass(frozen=True, slots=True)
 class For:
     """`for k in 0..K step 16 unroll`: low <= k < high. `unroll`: 1 not at all, 4 by four, 0 whole (written `unroll`
-    alone)."""
+    alone).
+
+    `for tile in cta.x..tiles step 132 drawn of gemm.turn[0] via turn full turn.full empty turn.empty`: the first number
+    is the CTA's own, and each further one is drawn of a counter that all 132 CTAs share, so that one that has long
+    tiles takes few. The thread that draws hands each number on through a ring of `turn`; the warps of other roles take
+    it where they have the same loop without `of`."""
 
     name: str
     low: Expr
@@ -109,6 +114,10 @@ class For:
     body: tuple[Statement, ...]
     step: Expr = Expr.of(1)
     unroll: int = 1
+    source: Place | None = None
+    via: str = ""
+    full: str = ""
+    empty: str = ""
     span: Span | None = place_in_text()
 
 

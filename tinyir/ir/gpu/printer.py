@@ -87,7 +87,9 @@ def _show_reg(s: nodes.Reg) -> str:
 
 def _show_for(s: nodes.For) -> str:
     unroll = "" if s.unroll == 1 else f" unroll {s.unroll}" if s.unroll else " unroll"
-    return f"for {s.name} in {s.low}..{s.high}{_opt('step', str(s.step), '1')}{unroll}"
+    of = "" if s.source is None else f" of {s.source}"
+    drawn = f" drawn{of} via {show_name(s.via)} full {s.full} empty {s.empty}" if s.via else ""
+    return f"for {s.name} in {s.low}..{s.high}{_opt('step', str(s.step), '1')}{unroll}{drawn}"
 
 
 def _show_role(s: nodes.Role) -> str:
@@ -101,7 +103,7 @@ def _show_arrive(s: nodes.Arrive) -> str:
 
 def _show_tma_load(s: nodes.TmaLoad) -> str:
     multicast = f" multicast {show_list(s.multicast)}" if s.multicast else ""
-    return f"%{show_name(s.token)} = tma_load {s.to} <- {s.source} on {s.on}{multicast}"
+    return f"%{show_name(s.token)} = tma_load {s.to} <- {s.source} on {s.on}{multicast}{' streamed' * s.is_streamed}"
 
 
 def _show_wgmma(s: nodes.Wgmma) -> str:

@@ -233,7 +233,8 @@ class _Reader:
         return nodes.Value(name_of(p[0]), value, span=span)
 
     def _for(self, p: list[Any], line: _Line, span: Span) -> Statement:
-        name, low, high, step, unroll = p
+        name, low, high, step, unroll, drawn = p
+        of, via, full, empty = drawn.children if drawn is not None else (None, None, "", "")
         body = self._inner(line)
         return nodes.For(
             str(name),
@@ -242,6 +243,10 @@ class _Reader:
             body,
             expr_of(step) if step is not None else Expr.of(1),
             1 if unroll is None else int(unroll.children[0] or 0),
+            None if of is None else self._place(of),
+            "" if via is None else _name(via),
+            str(full),
+            str(empty),
             span=span,
         )
 
@@ -325,13 +330,14 @@ class _Reader:
         return nodes.Drain(str(p[0]), str(p[1]), span=span)
 
     def _tma_load(self, p: list[Any], span: Span) -> Statement:
-        token, to, source, on, multicast = p
+        token, to, source, on, multicast, streamed = p
         return nodes.TmaLoad(
             name_of(token),
             self._place(to),
             self._place(source),
             self._place(on),
             _ints(multicast, self.names.at),
+            streamed is not None,
             span=span,
         )
 

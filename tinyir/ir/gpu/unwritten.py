@@ -96,7 +96,7 @@ def _read_in(kernel: Kernel) -> Iterator[str]:
         for node in reads_in(s):
             if isinstance(node, Read):
                 yield from tensors_of(node.tensor)
-        if isinstance(s, (nodes.TmaLoad, Ticket, LookBack)):
+        if isinstance(s, (nodes.TmaLoad, Ticket, LookBack)) or isinstance(s, nodes.For) and s.source is not None:
             yield from tensors_of(s.source.name)
         if isinstance(s, LookBack) and s.held:
             yield s.held

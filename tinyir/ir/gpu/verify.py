@@ -19,6 +19,7 @@ from .across import ACROSS
 from .atomics import check_atomics
 from .bounds import check_bounds
 from .counts import check_counts
+from .drawn import check_drawn
 from .early import check_early
 from .elected import check_elected
 from .extremes import EXTREMES
@@ -212,6 +213,7 @@ _ARRAYS_NAMED: dict[type, tuple[str, ...]] = {
     nodes.Drain: ("barrier",),
     nodes.TensorMap: ("tensor",),
     nodes.Ticket: ("via",),
+    nodes.For: ("via", "full", "empty"),
     nodes.Publish: ("held", "name"),
     nodes.LookBack: ("held", "name", "via"),
 }
@@ -337,6 +339,7 @@ _CHECKS = (
     check_resources,
     check_picks,
     check_turns,
+    check_drawn,
     check_atomics,
     check_early,
     check_elected,

@@ -33,7 +33,8 @@ class Cache:
 class Load:
     """How a cached tensor is brought in (ld, cp_async, tma, windows), and the swizzle of its rows in bytes (0 none).
     Windows are fetched in a `way`: `im2col` by the copy engine, each place in a window anew; `halo`: a tile of the
-    image with its edge once."""
+    image with its edge once. What the copy engine brings may be `streamed`: it stays in no cache, since it is read
+    once."""
 
     tensor: str
     by: str
@@ -90,7 +91,8 @@ class Regs:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order in which tiles are taken: `group` of `width` rows of tiles; column by column where a plan says none."""
+    """The order in which tiles are taken: `group` of `width` rows of tiles; column by column where a plan says none.
+    `drawn`: in such groups too, but each CTA draws its next tile of a counter when it is done with one."""
 
     by: str
     width: int = 0

@@ -192,7 +192,7 @@ TABLE: tuple[Field, ...] = (
     Field("persistent", "CTAs that walk over the tiles; a CTA for each tile where there is none", _only(int), str),
     Field(
         "order",
-        "the order in which tiles are taken: column by column, or in groups of rows of tiles",
+        "the order in which tiles are taken: column by column, in groups of rows of tiles, or drawn of a counter",
         lambda p: Order(str(p[0]), int(p[1] or 0)),
         lambda o: f"{o.by} {o.width}" if o.width else o.by,
         lambda o: (("order", o.by),),

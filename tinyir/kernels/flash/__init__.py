@@ -41,6 +41,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "flash_clocks"),
     emit=here("emit", "flash_kernel"),
+    before=here("emit", "before"),
     why_none=here("space", "why_none"),
     cases=cases_of(__name__, "streaming_softmax"),
 )

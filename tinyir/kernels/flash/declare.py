@@ -14,12 +14,14 @@ from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
 from ..attention.score import score_of
 from ..family import Array, Needs, Problem
+from ..parts.drawn import turn_array, turn_barriers
 from ..resources import threads_of
 from .match import Box, flash_of
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
 SWIZZLE = 128  # bytes
+STREAMED = "streamed"  # the way in which keys and values come that one CTA alone reads
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays, at least
@@ -67,8 +69,8 @@ def has_two_queries(plan: Plan) -> bool:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
     rings = operand_arrays(plan, problem)
-    shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None)
-    barriers = 2 * sum(array.slots for array in rings)
+    shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None), *turn_array(plan)
+    barriers = 2 * sum(array.slots for array in rings) + turn_barriers(plan)
     return Needs(shared, barriers, limit_of(plan, problem.kernel), registers_of(plan, problem.kernel))
 
 
@@ -137,6 +139,7 @@ __all__ = [
     "SPAN",
     "SWIZZLE",
     "STAGED",
+    "STREAMED",
     "STEP",
     "Sizes",
     "operand_arrays",

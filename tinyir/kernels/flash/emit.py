@@ -26,9 +26,10 @@ from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention.online import Held, OnlineSoftmax
 from ..family import Problem
 from ..parts.arrays import shared
+from ..parts.drawn import WARP, before, is_drawn, over_tiles, turns_declared
 from ..parts.point import split
 from ..parts.tiles import fewer
-from .declare import SPAN, STAGED, STEP, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
+from .declare import SPAN, STAGED, STEP, STREAMED, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
@@ -45,7 +46,7 @@ class _Template(OnlineSoftmax):
     """The template with one plan's numbers and two regions' maps in it."""
 
     def __init__(self, plan: Plan, problem: Problem):
-        self.plan, self.sizes = plan, sizes_of(plan, problem.kernel)
+        self.plan, self.problem, self.sizes = plan, problem, sizes_of(plan, problem.kernel)
         self.kernel: Flash = flash_of(problem.kernel)
         held = Held("wgmma", "wgmma_a", "rows", "row_parts", WARPGROUP_ROWS)
         super().__init__(problem, held, *plan.tile[:2], self.sizes.width, self.kernel.packed is not None)
@@ -99,26 +100,28 @@ class _Template(OnlineSoftmax):
             slots = array.slots
             yield nodes.Mbarrier(self.of(f"full.{word}"), 1, slots)
             yield nodes.Mbarrier(self.of(f"empty.{word}"), self.count, slots)
+        yield from turns_declared(self.plan, self.of, WARPGROUP // WARP * self.count)
 
     def _out(self, output: str) -> str:
         return self.of(f"{output}.out")
 
     # --- the walk over tiles
 
-    def _over_tiles(self, tiles: Expr, body: Iterable[Statement]) -> Statement:
+    def _over_tiles(self, tiles: Expr, body: Iterable[Statement], draws: bool = False) -> Statement:
         """The tiles of a CTA: heads that share keys and values in L2 together. Where later rows have more columns those
         come first, and last in every other group of heads: a CTA's tiles are as far apart as CTAs are many, so that
-        without turns the same CTAs would have the long tiles of each group."""
+        without turns the same CTAs would have the long tiles of each group. Of tiles that are drawn the longest of each
+        group come first."""
         plan, head, tm = self.plan, self.of("head"), self.of("tm")
         extents = (Expr.of(self.of("heads")), Expr.of(self.of("tiles.m")))
         number = Expr.of(self.of("tile"))
         width = plan.order.width if plan.order else 0
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
-        lets = [nodes.Order((head, tm), number, extents, width, self.is_longest_last and width > 0)]
+        is_turning = self.is_longest_last and width > 0 and not is_drawn(plan)
+        lets = [nodes.Order((head, tm), number, extents, width, is_turning)]
         lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.kernel.outer).items()]
         lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self.limits(), *self.walk.setup]
-        step = Expr.of(plan.persistent) if plan.persistent else tiles
-        return nodes.For(self.of("tile"), Expr.of("cta.x"), tiles, (*lets, *body), step=step)
+        return over_tiles(plan, self.problem, self.of, tiles, (*lets, *body), draws)
 
     def _producer(self, tiles: Expr) -> Statement:
         t = Expr.of(self.of("t"))
@@ -133,7 +136,7 @@ class _Template(OnlineSoftmax):
         any_end = Expr.of(f"{some}.end")
         known = (nodes.Least(f"{some}.end", (ONE, self.walk.end)), nodes.Most(some, (ZERO, any_end)))
         known = known if self.score.limits else ()
-        one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop)))
+        one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop), draws=True))
         regs = self.plan.regs.producer if self.plan.regs else 0
         return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
 
@@ -151,11 +154,12 @@ class _Template(OnlineSoftmax):
         page = named_page(self.kernel, box.page, self.of(f"{word}.page"), self.masks, row) if box.page else ()
         at = tuple(Expr.of(page[0].name) if page and n == box.page.dim else e for n, e in enumerate(corner))
         source = Place(f"{self.of(word)}.map", at)
+        is_streamed = self.plan.load_of(box.tensor.name).way == STREAMED
         return (
             *page,
             nodes.Wait(Place(self.of(f"empty.{word}"), slot=slot), Expr.of(f"{cursor}.phase")),
             nodes.Arrive(full, rows * columns * box.dtype.bytes),
-            nodes.TmaLoad(f"load.{word}", Place(self.of(word), slot=slot), source, full),
+            nodes.TmaLoad(f"load.{word}", Place(self.of(word), slot=slot), source, full, is_streamed=is_streamed),
             nodes.Advance(cursor),
         )
 
@@ -309,4 +313,4 @@ class _Template(OnlineSoftmax):
         return names_of_row(self.kernel, self._row(), self.of("row"))
 
 
-__all__ = ["flash_kernel"]
+__all__ = ["before", "flash_kernel"]

@@ -8,6 +8,7 @@ from ..accepts import Fields, only, where
 from ..check.case import Case
 from ..parts.contraction_fields import grouped
 from ..resources import MAX_STAGES
+from .declare import STREAMED
 from .legal import LEAST_STAGES, MOST_CONSUMERS, bind_of
 from .match import flash_of
 
@@ -16,7 +17,11 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field; `legal` judges the tile."""
     plan, kernel, (first, second) = case.plan, case.kernel, case.regions
     reads = flash_of(kernel).fetched
-    loads = tuple(Load(tensor, "tma", SWIZZLE_BYTES) for tensor in reads)
+    columns = kernel.column.name
+    kept, streamed = (
+        tuple(Load(tensor, "tma", SWIZZLE_BYTES, way if axis == columns else "") for tensor, axis in reads.items())
+        for way in ("", STREAMED)
+    )
     beside = tuple(Load(read.tensor, "tma") for read, _ in flash_of(kernel).tiles)
     outputs = {t.name for t in second.outputs}
 
@@ -28,9 +33,9 @@ def fields(case: Case) -> Fields:
         "stages": only(*range(LEAST_STAGES, MAX_STAGES + 1)),
         "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1))),
         "bind": only(bind_of(flash_of(kernel))),
-        "order": grouped() if flash_of(kernel).outer else only(None),
+        "order": grouped(may_be_drawn=True) if flash_of(kernel).outer else only(None),
         "cache": only(tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items())),
-        "load": only(loads, *((*loads, *beside[: n + 1]) for n in range(len(beside)))),
+        "load": only(*((*loads, *beside[:n]) for loads in (kept, streamed) for n in range(len(beside) + 1))),
         "store": where(", ".join(f"{name} global|tma" for name in sorted(outputs)), stores),
         "async": only(Async(plan.stages), Async(plan.stages, "epilogue")),
         "barrier": only("mbarrier"),

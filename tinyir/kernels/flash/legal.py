@@ -11,6 +11,7 @@ from ...kit.phrase import Phrase
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention.score import blocks_split
 from ..family import Problem
+from ..parts.drawn import is_drawn
 from .declare import ADDRESSING, SPAN, STEP, most_registers, registers_of, tiles_of
 from .match import WIDEST, Flash, flash_of
 
@@ -67,8 +68,8 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
     wanted = bind_of(kernel)
     if set(plan.bind) != set(wanted):
         yield "bind", show_bind(plan.bind), show_bind(wanted)
-    if plan.order is not None and plan.order.by != "group":
-        yield "order", plan.order.by, "group"
+    if is_drawn(plan) and not plan.persistent:
+        yield "order", plan.order.by, Phrase("CTAs that walk over the tiles, so that one is left to draw")
     held = registers_of(plan, streaming) + ADDRESSING
     if held > most_registers(plan):
         yield (

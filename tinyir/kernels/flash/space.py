@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ...ir.expr import Bound
+from ...ir.expr import Bound, Floor
 from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
@@ -20,7 +20,8 @@ from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
 from ..parts.boxes import STRIDE_BYTES
 from ..parts.guards import guarded_axes
-from .declare import ADDRESSING, SPAN, STEP, declare, most_registers, registers_of
+from ..parts.touched import walked_share
+from .declare import ADDRESSING, SPAN, STEP, STREAMED, declare, most_registers, registers_of
 from .legal import bind_of
 from .match import Flash, flash_of
 
@@ -29,7 +30,12 @@ COLUMNS = (128, 64, 96, 80, 112, 144, 160, 176, 192, 48, 32)
 STAGES = (4, 3, 2)
 REGS = {2: Regs(24, 240), 3: Regs(32, 160)}
 SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together may have
+MOST_STREAMED = 8 * SHARE_OF_L2  # measured on an H200: 67 to 268 MB are faster, 537 MB slower
 MOST_ORDER = 256
+MOST_DRAWN = 128  # columns of a head: of 256, tiles that are drawn are slower than those that take turns
+LEAST_DRAWN = (
+    40_000  # elements of keys that a tile meets: measured on an H200, with 37,000 it is slower, with 41,000 faster
+)
 
 
 def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
@@ -129,7 +135,7 @@ def _plan(
     kernel, (first, second) = found.streaming, problem.regions
     row, column = kernel.row, kernel.column
     rows = WARPGROUP_ROWS * count
-    reads = found.fetched
+    reads, way = found.fetched, STREAMED if _is_read_once(found, problem.model, rows) else ""
     stores = tuple(Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None)
     return Plan(
         regions=(first.name, second.name),
@@ -142,9 +148,12 @@ def _plan(
         regs=REGS.get(count),
         bind=bind_of(found),
         persistent=card.sms,
-        order=Order("group", _together(found, problem.model)) if found.outer else None,
+        order=_order(found, problem, card, (rows, columns)) if found.outer else None,
         cache=tuple(Cache(tensor, "smem", f"{axis}.o") for tensor, axis in reads.items()),
-        load=(*(Load(tensor, "tma", 128) for tensor in reads), *(Load(tensor, "tma") for tensor in tiles)),
+        load=(
+            *(Load(tensor, "tma", 128, way if axis == column.name else "") for tensor, axis in reads.items()),
+            *(Load(tensor, "tma") for tensor in tiles),
+        ),
         store=stores,
         assume=assume,
         predicate=(*guarded_axes((row,), rows), *guarded_axes((column,), columns)),
@@ -154,12 +163,43 @@ def _plan(
     )
 
 
+def _order(found: Flash, problem: Problem, card: Device, tile: tuple[int, int]) -> Order:
+    """Groups of heads; drawn where rows see more columns than others do, CTAs have several tiles, and a tile has work
+    enough to hide a draw. What makes a row long does not matter then, and the CTAs that end last have short tiles."""
+    kernel, sizes = found.streaming, sizes_of(problem.model)
+    tiles = -(-found.height.evaluate(sizes) // tile[0]) * extent_of(found.outer).evaluate(sizes)
+    share, depth = walked_share(problem.region, kernel, tile, sizes), max(kernel.sizes)
+    met = kernel.column.size.evaluate(sizes) * share * depth
+    is_drawn = share < 1 and tiles > card.sms and met >= LEAST_DRAWN and depth <= MOST_DRAWN
+    return Order("drawn" if is_drawn else "group", _together(found, problem.model))
+
+
+def _is_read_once(found: Flash, model: Model, rows: int) -> bool:
+    """Whether one CTA alone reads a key and its value at the first shape set, and they are more together than stay in
+    L2 beside what else is there, and not so much more that what it keeps does not matter."""
+    height, outer = found.height.constant, {a.name for a in found.outer}
+    if height is None or height > rows:
+        return False
+    for box in (found.key, found.value):
+        atoms = [atom for e in box.first for _, monomial in e.terms for atom in monomial]
+        shared = any(isinstance(atom, Floor) and outer & atom.num.vocabulary for atom in atoms)  # by heads of a group
+        if shared or not outer <= {*atoms}:
+            return False
+    return (
+        SHARE_OF_L2 < extent_of(found.outer).evaluate(sizes_of(model)) * _bytes_of_head(found, model) <= MOST_STREAMED
+    )
+
+
+def _bytes_of_head(found: Flash, model: Model) -> int:
+    """Bytes of the keys and values of a head."""
+    kernel = found.streaming
+    return kernel.column.size.evaluate(sizes_of(model)) * sum(kernel.sizes) * found.key.dtype.bytes
+
+
 def _together(found: Flash, model: Model) -> int:
     """Heads whose keys and values stay in L2 at the first shape set."""
-    kernel, sizes = found.streaming, sizes_of(model)
-    one = kernel.column.size.evaluate(sizes) * sum(kernel.sizes) * found.key.dtype.bytes
-    heads = extent_of(found.outer).evaluate(sizes)
-    return max(1, min(SHARE_OF_L2 // max(one, 1), heads, MOST_ORDER))
+    heads = extent_of(found.outer).evaluate(sizes_of(model))
+    return max(1, min(SHARE_OF_L2 // max(_bytes_of_head(found, model), 1), heads, MOST_ORDER))
 
 
 __all__ = ["propose_flash", "why_none"]

@@ -19,13 +19,14 @@ def cached(kernel: Contraction) -> tuple[Cache, ...]:
     return tuple(Cache(tensor, "smem", f"{kernel.sum[0].name}.o") for tensor in tensors_of(kernel))
 
 
-def grouped() -> Accepts:
-    """Tiles column by column, or in groups of rows of tiles."""
+def grouped(may_be_drawn: bool = False) -> Accepts:
+    """Tiles column by column, or in groups of rows of tiles; such groups drawn of a counter."""
+    words = ("group", "drawn")[: 1 + may_be_drawn]
 
     def takes(order: Order | None) -> bool:
-        return order is None or order.by == "group" and order.width >= 1
+        return order is None or order.by in words and order.width >= 1
 
-    return where("- | group n, 1 <= n", takes)
+    return where(" | ".join(("-", *(f"{word} n, 1 <= n" for word in words))), takes)
 
 
 def copies(ways: dict[str, Iterable[str]], siblings: int) -> Accepts:

@@ -11,6 +11,8 @@ from ...ir.gpu.nodes import Place
 from ...ir.intervals import Interval
 from ...ir.rules import product
 from ...ir.types import DType
+from ...kit.diag import refuse
+from ...kit.phrase import Phrase
 from ...target.words import BRANCHES, LEVELS
 from .names import comment
 
@@ -30,6 +32,29 @@ class Across:
         )
         self.say("__syncthreads();")
         self.say(f"const int {name} = {via}[0];")
+
+    def _drawn(self: Any, s: nodes.For, kind: str) -> str:
+        """The end of a turn of a loop whose numbers are drawn; says what it needs before the loop."""
+        if kind != "int":
+            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("a drawn number that no int holds"))
+        slot, phase, own, after = (
+            self.names.of("integer", name) for name in (f"{s.via}.slot", f"{s.via}.phase", s.name, f"{s.name}.next")
+        )
+        place, full, empty = (self.names.of("array", name) for name in (s.via, s.full, s.empty))
+        ring = self.arrays[s.via].ring
+        self.say(f"int {slot} = 0{f', {after}' if s.source else ''};")
+        self.say(f"unsigned int {phase} = {int(s.source is not None)};")
+        if s.source:
+            return f"hand_turn<{ring}>({place}[0], {full}, {empty}, {slot}, {phase}, {own}, {after})"
+        return f"take_turn<{ring}>({place}[0], {full}, {empty}, {slot}, {phase}, {own})"
+
+    def _draw(self: Any, s: nodes.For) -> tuple[str, ...]:
+        """What a turn begins with: the next number is drawn, which memory needs some time for."""
+        if s.source is None:
+            return ()
+        counter = self._element(s.source.name, s.source.index, None)
+        after = self.names.of("integer", f"{s.name}.next")
+        return (f"{after} = {self.integers.c(s.step, 0)} + (int)atomicAdd(&{counter}, 1u);",)
 
     def _publish(self: Any, s: nodes.Publish) -> None:
         dtype = self.arrays[s.name].type.dtype

@@ -283,7 +283,7 @@ class Hopper(Matrices):
                 s.span,
                 what=Phrase("multicast of {copies} boxes by {count} CTAs", copies=copies, count=len(s.multicast)),
             )
-        name = "tma_multicast" if s.multicast else "tma_load"
+        name = "tma_multicast" if s.multicast else "tma_streamed" if s.is_streamed else "tma_load"
         mask = f", {sum(1 << cta for cta in s.multicast)}" if s.multicast else ""
         rank = Expr.of("cluster.rank") if s.multicast else ZERO
         box = share * rank

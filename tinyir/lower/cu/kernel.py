@@ -92,7 +92,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.outputs |= {
             n
             for s in statements(kernel.body)
-            if isinstance(s, ACROSS)
+            if isinstance(s, (*ACROSS, nodes.For))
             for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))
         }
         self.once = loaded_once(kernel, self.regions, self.outputs)
@@ -214,9 +214,11 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         for line, name in reversed(extremes):  # ranges may have decided what they were for
             self._drop_unused(line, (name,))
 
-    def _nested(self, head: str, body: Iterable[Statement]) -> None:
+    def _nested(self, head: str, body: Iterable[Statement], first: Iterable[str] = ()) -> None:
         self.say(f"{head} {{" if head else "{")
         self.depth += 1
+        for line in first:
+            self.say(line)
         known, facts = dict(self.integers.ranges), self.facts
         self.block(body)
         self.integers.ranges, self.facts = known, facts
@@ -363,6 +365,8 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         kind = "int" if rng.fits(INT_MAX) else "long long"
         name = self.names.of("integer", s.name)
         advance = f"++{name}" if s.step.constant == 1 else f"{name} += {self.integers.c(s.step)}"
+        if s.via:
+            advance = self._drawn(s, kind)
         self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
         head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {advance})"
         outer = self.integers.ranges
@@ -370,7 +374,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
         facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
         self.values.loops += 1
-        self._nested(head, s.body)
+        self._nested(head, s.body, self._draw(s))
         self.values.loops -= 1
         self.is_explained, self.facts = explained, facts
         self.integers.ranges = outer

@@ -119,6 +119,10 @@ __device__ void mbarrier_wait(tinyir_mbarrier* barrier, tinyir_uint phase) { tin
     const int at[] = {__VA_ARGS__};                                                                                   \
     tinyir_tma_load(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, 0);                     \
   }                                                                                                                   \
+  __device__ void tma_streamed_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier, parameters) {     \
+    const int at[] = {__VA_ARGS__};                                                                                   \
+    tinyir_tma_load(tinyir_shared_address(to), map, tinyir_shared_address(barrier), rank, at, 0);                     \
+  }                                                                                                                   \
   __device__ void tma_multicast_##rank##d(void* to, const tensor_map* map, tinyir_mbarrier* barrier, parameters,      \
                                           unsigned short ctas) {                                                      \
     const int at[] = {__VA_ARGS__};                                                                                   \

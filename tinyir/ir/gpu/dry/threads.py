@@ -110,6 +110,9 @@ class Threads:
     # --- blocks
 
     def _for(self, s: nodes.For, step: Step, at: At, here: Here) -> Iterator[Wish]:
+        if s.via:
+            yield from self._drawn(s, step, at)
+            return
         low, high, by = (self._known(e) for e in (s.low, s.high, s.step))
         while True:
             left = _and(low < high, at)
@@ -120,6 +123,15 @@ class Threads:
             if step.is_alike:
                 break
             low = low + by
+        self.names.pop(s.name, None)
+
+    def _drawn(self, s: nodes.For, step: Step, at: At) -> Iterator[Wish]:
+        """A loop whose numbers are drawn: the other CTAs have no turn before this one has drawn all that are left."""
+        low, high, by = (self._number(e) for e in (s.low, s.high, s.step))
+        for number in (low, *range(by, high)):
+            if number < high:
+                self.names[s.name] = number
+                yield from self.block(step.body, at)
         self.names.pop(s.name, None)
 
     def _if(self, s: nodes.If, step: Step, at: At, here: Here) -> Iterator[Wish]:
