@@ -20,6 +20,7 @@ from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import candidates, card_of
 from tinyir.play.region import play
 
+from .checked import assert_holds
 from .random_convolutions import Convolution
 from .sliding import Sliding, drawn
 from .stages import needs_host_compiler
@@ -68,8 +69,13 @@ def check_plan(text: str, one: plan.Plan, seed: int) -> None:
 
 
 def walks_of(text: str) -> list[plan.Plan]:
-    """The plans by which threads walk down their rows."""
-    return [p for p in plans_of(text) if p.cache]
+    """The plans by which threads walk down rows in registers."""
+    return [p for p in plans_of(text) if p.cache and p.stages == 1]
+
+
+def staged_of(text: str) -> list[plan.Plan]:
+    """The plans by which they walk down rows that come ahead."""
+    return [p for p in plans_of(text) if p.stages > 1]
 
 
 @needs_host_compiler
@@ -154,6 +160,59 @@ def test_a_walk_folds_as_playback_folds(name: str) -> None:
 )
 def test_what_is_not_walked(more: dict[str, Any]) -> None:
     assert walks_of(replace(DEPTHWISE, **{"is_last": False} | more).text()) == []
+
+
+AHEAD: dict[str, dict[str, Any]] = {
+    "by ones": {"sizes": (17, 8), "window": (5, 3), "before": (2, 1), "behind": (2, 1)},
+    "by twos": {"sizes": (19, 16), "steps": (2, 1)},
+    "by twos, windows of four": {"sizes": (18, 15), "window": (4, 3), "steps": (2, 2)},
+    "by threes, without padding": {
+        "sizes": (32, 15),
+        "window": (5, 2),
+        "steps": (3, 1),
+        "before": (0, 0),
+        "behind": (0, 0),
+    },
+    "columns spread": {"sizes": (9, 12), "spread": (1, 3)},
+    "with a residual": {"sizes": (12, 8), "has_residual": True},
+}
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", AHEAD)
+def test_a_walk_down_rows_that_come_ahead_folds_as_playback_folds(name: str) -> None:
+    """With channels innermost, by two of the plans that have several stages."""
+    text = replace(DEPTHWISE, **AHEAD[name]).text()
+    for one in random.Random(name).sample(staged_of(text), 2):
+        assert_holds(region.parse(text), one)
+        check_plan(text, one, 1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"is_last": False},  # columns are innermost
+        {"kind": "max"},  # its surroundings are not zeros
+        {"groups": 12},  # rows of channels are not whole accesses
+        {"spread": (2, 1), "before": (2, 1), "behind": (2, 1)},  # rows of taps apart
+        {"kind": "grouped", "groups": 16, "side": 4, "made": 4},
+    ],
+)
+def test_what_does_not_come_ahead(more: dict[str, Any]) -> None:
+    assert staged_of(replace(DEPTHWISE, **more).text()) == []
+
+
+def test_rows_that_come_ahead_are_asked_for_once_each() -> None:
+    """Three before the walk, then one in each of its 30 turns, by copies of which each thread has as many."""
+    text = replace(DEPTHWISE, sizes=(28, 28)).text()
+    one = next(p for p in staged_of(text) if p.micro[0] == 28)
+    (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
+    loops = [s for s in kernel.body if isinstance(s, nodes.For) and s.name == "t"]
+    turns = [s.high.constant - s.low.constant for s in loops]
+    assert turns[0] == one.stages - 1 and sum(turns[1:]) == 30
+    assert all(sum(isinstance(i, nodes.CpAsync) for i in statements(s.body)) == 1 for s in loops)
+    (array,) = direct.FAMILY.declare(one, problem_of(text)).shared
+    assert array.shape[0] * array.shape[1] // 8 % (one.threads[0] * one.threads[1]) == 0
 
 
 @pytest.mark.parametrize(("taps", "most"), [(3, 16), (7, 8), (11, 2)])

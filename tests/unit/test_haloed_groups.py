@@ -16,6 +16,7 @@ from tinyir.kernels.haloed.halo import Halo, halo_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.play.region import play
 
+from .checked import assert_holds
 from .stages import needs_host_compiler
 from .test_haloed import plans_of, problem_of
 from .test_windows_fetched import ran, whole_numbers
@@ -87,6 +88,7 @@ def test_groups_are_multiplied_as_playback_does(form: dict[str, Any], arch: str)
     assert plans
     arrays = whole_numbers(module)
     for one in random.Random(str(form) + arch).sample(plans, min(2, len(plans))):
+        assert_holds(module, one)
         found = ran(plan.parse(plan.show(plan.Module(module, (one,)))), arrays)
         np.testing.assert_array_equal(found["Y"], play(module, arrays)["Y"], err_msg=f"{one.tile} {one.warp_tile}")
 

@@ -195,10 +195,36 @@ def is_written_out(kernel: Windowed, results: int) -> bool:
     return results * image.columns.taps * image.rows.taps * (slots_of(kernel) - 1) <= 2 * MOST_ENDS
 
 
+def is_ahead(plan: Plan) -> bool:
+    """Whether the rows of the image come to shared memory some turns ahead."""
+    return any(item.where == "smem" for item in plan.cache)
+
+
+def is_staged(region: Region, kernel: Windowed) -> bool:
+    """Whether rows of the image may come so: a walk with the planes innermost, of one image that has them, whose rows
+    are whole accesses, with zeros around it."""
+    if not kernel.is_across or len(kernel.planes) != 1 or not _overlaps(kernel) or len(kernel.folds[0].images) != 1:
+        return False
+    (image,), (plane,) = kernel.folds[0].images, kernel.planes
+    kind, width = region.tensor(image.read.tensor).type, ACCESS_BYTES // image.read.dtype.bytes
+    return (
+        image.has(plane)
+        and is_multiple(plane.size, width)
+        and _is_side_by_side(kind, image.read.index, plane.name, width)
+        and not image.others
+        and (image.outside is None or image.outside.value == 0)
+    )
+
+
 def is_walked(kernel: Windowed) -> bool:
-    """Whether threads may walk down a tile: one fold of no other axes than its taps, whose rows are side by side and
-    overlap, with columns innermost. (With planes innermost no walk was faster than blocks.)"""
-    if kernel.is_across or len(kernel.folds) > 1 or kernel.folds[0].beside:
+    """Whether threads may walk down a tile with a row of the image in registers, columns innermost. (With planes
+    innermost what a thread reads is too short to wait for.)"""
+    return not kernel.is_across and _overlaps(kernel)
+
+
+def _overlaps(kernel: Windowed) -> bool:
+    """Whether a kernel is one fold of no other axes than its taps, whose rows are side by side and overlap."""
+    if len(kernel.folds) > 1 or kernel.folds[0].beside:
         return False
     slide = kernel.folds[0].images[0].rows
     return slide is not None and slide.spread == 1 and slide.taps > slide.step
@@ -236,8 +262,10 @@ __all__ = [
     "Block",
     "accesses_of",
     "beside_of",
+    "is_ahead",
     "is_guarded",
     "is_one_access",
+    "is_staged",
     "is_walked",
     "is_written_out",
     "names_of",

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import math
 
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
-from ..family import Needs, Problem
+from ...kit.records import dataclass
+from ..family import Array, Needs, Problem
 from ..resources import allotted
-from .block import Block, beside_of, names_of
+from ..windowed import Windowed
+from .block import Block, beside_of, is_ahead, names_of
 
 ADDRESSING = 16  # registers beside what a thread holds
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of an image in shared memory: an array, and how many there are at a time."""
+
+    array: Array
+    stages: int
+
+
+def rows_of(plan: Plan, kernel: Windowed) -> Rows | None:
+    """Those of a plan whose threads walk down rows that come ahead; None of any other. The places of a row
+    are as many as make each thread copy as much as the others."""
+    if not is_ahead(plan):
+        return None
+    (image,) = kernel.folds[0].images
+    across = plan.tile[2] * image.read.dtype.bytes // ACCESS_BYTES
+    even = math.lcm(math.prod(plan.threads), across) // across
+    places = -(-image.columns.places(plan.tile[1]) // even) * even
+    return Rows(Array("rows", image.read.dtype, (places, plan.tile[2]), plan.stages), plan.stages)
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -17,9 +40,10 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     sums = accumulators(plan, problem)
     block = Block.of(plan, problem.kernel)
     beside = kept(block) if block.walk > 1 else 2 * block.wide
-    rows = held(block) * (2 if block.walk > 1 else 1)  # of a walk, also one that is on its way
+    ahead = rows_of(plan, problem.kernel)
+    rows = held(block) * (2 if block.walk > 1 and ahead is None else 1)  # of a walk, also one that is on its way
     registers = allotted(plan, sums + rows + beside + ADDRESSING)
-    return Needs(registers=registers, accumulators=sums)
+    return Needs((ahead.array,) if ahead else (), registers=registers, accumulators=sums)
 
 
 def accumulators(plan: Plan, problem: Problem) -> int:
@@ -44,4 +68,4 @@ def kept(block: Block) -> int:
     )
 
 
-__all__ = ["accumulators", "declare", "held", "kept"]
+__all__ = ["Rows", "accumulators", "declare", "held", "kept", "rows_of"]

@@ -23,7 +23,8 @@
 A row is fetched once for all results of the block, whatever their taps. What is outside of the image is what the guard
 puts there, so that the sums have no guards. Where columns are innermost, a row is fetched in accesses that begin on
 multiples of their size, from the one that holds the first tap on; since guards begin and end on such multiples too, an
-access is inside or outside as a whole. With `cache X -> reg at i1.i` a thread walks down its rows (`walking`).
+access is inside or outside as a whole. With `cache X -> reg at i1.i` a thread walks down its rows (`walking`),
+with `cache X -> smem at i1.i` down rows that come ahead (`staged`).
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from ..family import Problem
 from ..parts.point import Fresh, names_in
 from ..resources import register_limit
 from .block import Block
-from .declare import declare
+from .declare import declare, rows_of
 from .grid import Grid
+from .staged import Staged
 from .thread import Thread
 from .walking import Walking
 
@@ -47,7 +49,11 @@ def emit(plan: Plan, problem: Problem) -> nodes.Kernel:
     fresh = Fresh(names_in(region))
     block = Block.of(plan, kernel)
     grid = Grid.of(plan, kernel, block, fresh)
-    body = (Walking if block.walk > 1 else Thread)(region, kernel, fresh, block, grid).statements()
+    rows = rows_of(plan, kernel)
+    if rows is not None:
+        body = Staged(region, kernel, fresh, block, grid, rows=rows).statements()
+    else:
+        body = (Walking if block.walk > 1 else Thread)(region, kernel, fresh, block, grid).statements()
     guard = grid.guard()
     return nodes.Kernel(
         plan.name,

@@ -1,13 +1,18 @@
 """The fields of a direct plan: `tile [rows, columns, planes]` of a CTA, `micro` of a thread, `vectorize` along what is
-innermost. With `cache X -> reg at i2.i` a thread walks down its rows."""
+innermost. With `cache X -> reg at i2.i` a thread walks down its rows, with `cache X -> smem at i2.i` down `stages` rows
+of whole tiles that come ahead."""
 
 from __future__ import annotations
 
-from ...ir.plan import Bind, Cache, Plan, Vectorize
+from ...ir.neighbours import ACCESS_BYTES, is_multiple
+from ...ir.plan import Async, Bind, Cache, Load, Plan, Vectorize
+from ...ir.traits import extent_of
 from ..accepts import Fields, only, where
 from ..check.case import Case
 from ..windowed import Windowed
-from .block import ACROSS_PLACES, ALONG_PLACES, accesses_of, is_walked, threads_along, wide_of
+from .block import ACROSS_PLACES, ALONG_PLACES, accesses_of, is_ahead, is_staged, is_walked, threads_along, wide_of
+
+MOST_STAGES = 8
 
 
 def fields(case: Case) -> Fields:
@@ -28,9 +33,35 @@ def fields(case: Case) -> Fields:
         "micro": where(f"[rows, columns, planes <= {most_planes}]", is_block),
         "threads": where("[x, y, z]", lambda threads: len(threads) == 3),
         "bind": only(binds(kernel)),
-        "cache": only((), *((cached(kernel),) if is_walked(kernel) and plan.micro[:1] > (1,) else ())),
+        "cache": only((), *_caches(case)),
+        "load": only(loads(kernel) if is_ahead(plan) else ()),
+        "stages": only(*(range(2, MOST_STAGES + 1) if is_ahead(plan) else (1,))),
+        "async": only(Async(plan.stages - 1) if is_ahead(plan) else None),
+        "barrier": only("cp_async_group" if is_ahead(plan) else "cta"),
         "vectorize": only(*(along(kernel, w) for w in widths(case, columns))),
     }
+
+
+def _caches(case: Case) -> tuple[tuple[Cache, ...], ...]:
+    """What `cache` may say beside nothing: that threads walk, down rows in registers or of whole tiles in shared
+    memory."""
+    plan, kernel, region = case.plan, case.kernel, case.problem.region
+    if plan.micro[:1] <= (1,):
+        return ()
+    found = (cached(kernel),) if is_walked(kernel) else ()
+    if is_staged(region, kernel) and plan.threads[2:] == (1,) and is_whole(plan, kernel):
+        found += (cached(kernel, "smem"),)
+    return found
+
+
+def is_whole(plan: Plan, kernel: Windowed) -> bool:
+    """Whether no tile hangs over the end of the results, and rows of the image in one are whole accesses."""
+    (image,) = kernel.folds[0].images
+    return (
+        len(plan.tile) == 3
+        and all(is_multiple(extent_of(axes), tile) for axes, tile in zip(kernel.groups, plan.tile))
+        and plan.tile[2] * image.read.dtype.bytes % ACCESS_BYTES == 0
+    )
 
 
 def widths(case: Case, columns: int) -> tuple[int, ...]:
@@ -54,10 +85,15 @@ def binds(kernel: Windowed) -> tuple[Bind, ...]:
     return (Bind(cta, "cta.x"), *inside)
 
 
-def cached(kernel: Windowed) -> tuple[Cache, ...]:
-    """The field `cache` of a walk: registers hold a row of each image."""
+def cached(kernel: Windowed, where_: str = "reg") -> tuple[Cache, ...]:
+    """The field `cache` of a walk: registers, or shared memory, hold a row of each image."""
     (row,) = kernel.rows
-    return tuple(Cache(i.read.tensor, "reg", f"{row.name}.i") for f in kernel.folds for i in f.images)
+    return tuple(Cache(i.read.tensor, where_, f"{row.name}.i") for f in kernel.folds for i in f.images)
+
+
+def loads(kernel: Windowed) -> tuple[Load, ...]:
+    """The field `load` of a walk down rows that come ahead."""
+    return tuple(Load(i.read.tensor, "cp_async") for f in kernel.folds for i in f.images)
 
 
 def _is_covered(plan: Plan, tile: tuple[int, ...], kernel: Windowed) -> bool:
@@ -66,4 +102,4 @@ def _is_covered(plan: Plan, tile: tuple[int, ...], kernel: Windowed) -> bool:
     return tile == tuple(m * count for m, count in zip(plan.micro, threads_along(plan.threads, kernel)))
 
 
-__all__ = ["along", "binds", "cached", "fields", "widths"]
+__all__ = ["along", "binds", "cached", "fields", "is_whole", "loads", "widths"]

@@ -57,15 +57,25 @@ class Walking(Thread):
         lines = [sums]
         for read in beside_of(self.fold):
             lines += [] if is_guarded(self.fold, read) else self._kept(read)
-        for image in self.fold.images:
-            register = self.next[image] = self.fresh.name(f"{image.read.tensor}.next")
-            lines += [self.row_of(image, register), *self.fetched(image, register, ZERO)]
+        lines += self.begun()
         early, late = self.slots - 1, self.block.walk
         first, last = Bound(self.row + self.slot, ZERO), Bound(self.row + self.slot, upper=Expr.of(late))
         results = self.results()
         lines += self._walked(name, 0, early, (first,), [])
         lines += self._walked(name, early, late, (), results)
-        return (*lines, *self._walked(name, late, self.block.turns, (last,), results))
+        return (*lines, *self._walked(name, late, self.block.turns, (last,), results), *self.ended())
+
+    def begun(self) -> list[Statement]:
+        """The first row, on its way."""
+        lines: list[Statement] = []
+        for image in self.fold.images:
+            register = self.next[image] = self.fresh.name(f"{image.read.tensor}.next")
+            lines += [self.row_of(image, register), *self.fetched(image, register, ZERO)]
+        return lines
+
+    def ended(self) -> list[Statement]:
+        """What follows the last turn."""
+        return []
 
     def _walked(
         self, name: str, low: int, high: int, guard: tuple[Bound, ...], results: list[Statement]
