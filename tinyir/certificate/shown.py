@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 
@@ -10,7 +11,7 @@ from ..ir.intervals import Interval, Ranges, interval_of
 from .sums import Proof, Sums, Term, needed, rounded
 
 MOST_FACTS = 100  # of one search
-MOST_WORK, MOST_OF_ALL = 12000, 60000  # facts that are looked at for one goal, and for all
+MOST_WORK, MOST_OF_ALL = 6000, 120000  # facts that are looked at for one goal, and for all
 MOST_STEPS = 64  # in which names are written out
 
 
@@ -87,8 +88,49 @@ class Shown:
             self.mean_floors(floor.num, lets, plain_of)
             num, atom = self.written_out(floor.num, lets)[0], Expr(((1, (floor,)),))
             quotient = plain_of(num // floor.den)
-            if quotient != atom and self.is_equal(floor.num, num, lets) and self.is_equal(atom, quotient, {}):
+            if quotient != atom and self.is_equal(floor.num, num, lets) and self._is_quotient(floor, num, quotient):
                 self.meant[floor] = quotient
+
+    def _is_quotient(self, floor: Floor, num: Expr, quotient: Expr) -> bool:
+        """Whether a floor, whose number is `num`, can be shown to be `quotient`; then that is a fact from here on."""
+        den, atom, rest = floor.den, Expr(((1, (floor,)),)), num - floor.den * quotient
+        if not all(self.is_shown(goal, {}) for goal in (rest, den - 1 - rest, den)) or not self.is_positive(den, {}):
+            return False
+        for sign, least in ((1, rest), (-1, den - 1 - rest)):
+            axiom = den * atom + den - 1 - floor.num if sign > 0 else floor.num - den * atom
+            facts = [fact for fact in (axiom, sign * (floor.num - num), least) if fact.constant != 0]
+            self._hold(sign * (atom - quotient), [Term(1, (None, den)), *(_term(1, fact) for fact in facts)])
+        return True
+
+    def is_of_digits(self, goal: Expr, to_points: Lets, lets: Lets, sizes: Iterable[Expr]) -> bool:
+        """Whether a goal is a size times what can be shown, and what is left; then it is a fact from here on."""
+        plain, terms = self.written_out(goal, to_points)
+        for size in [size for size in sizes if len(size.terms) == 1 and size.constant is None]:
+            ((_, (atom, *others)),) = size.terms
+            upper = Expr(tuple((c, m[: m.index(atom)] + m[m.index(atom) + 1 :]) for c, m in plain.terms if atom in m))
+            for less in () if others else (0, 1):
+                parts = [(upper - less, size), (plain - size * (upper - less), ONE)]
+                if all(self.is_shown(part, lets) for part, _ in parts) and self.is_summed(plain, parts):
+                    return plain == goal or self._hold(goal, [*terms, _term(1, plain)])
+        return False
+
+    def mean_digits(self, floor: Floor, value: Expr, lets: Lets) -> None:
+        """Finds what the floor of a number is that is shown to be `value`, of which it takes the upper digits."""
+        if floor in self.meant or not self.is_equal(floor.num, value, lets):
+            return
+        parts = [Expr((term,)) // floor.den for term in value.terms]
+        upper = sum((part for part in parts if not any(floors_of(part))), Expr.of(0))
+        if self.is_equal(Expr(((1, (floor,)),)), upper, {}):
+            self.meant[floor] = upper
+
+    def compare_floors(self, sizes: Iterable[Expr]) -> None:
+        """Shows that what is rounded up to more is not less: of floors of one size by numbers that divide one
+        another."""
+        floors = dict.fromkeys(f for size in sizes for f in floors_of(size) if f.den.constant is not None)
+        for less, more in itertools.permutations(floors, 2):
+            times, rest = divmod(more.den.constant or 0, less.den.constant or 1)
+            if rest == 0 and times > 1 and less.num.vocabulary == more.num.vocabulary:
+                self.is_shown(times * Expr(((1, (more,)),)) - Expr(((1, (less,)),)), {})
 
     def bound_floors(self, e: Expr) -> None:
         """Shows the numbers between which the floors in an expression are."""

@@ -98,22 +98,31 @@ def _every(
     to_points = {name: let for name, let in lets.items() if name not in found or name in search.means}
     shown = Shown(facts, every.sums.ranges)
     shown.write_out(facts, lets)
+    flats: list[Expr] = []  # numbers of elements along several axes
     for name, axes in search.flat.items():
         whole, value, terms = ONE, ZERO, []
         for axis in reversed(axes):
             at = Expr.of(f"at.{axis}")
             terms.append((sizes[axis] - 1 - at, at, whole))
             value, whole = value + whole * at, whole * sizes[axis]
+            shown.is_summed(value, [(at, stride) for _, at, stride in terms])
+            shown.is_summed(whole - 1 - value, [(last, stride) for last, _, stride in terms])
         shown.is_equal(Expr.of(name), value, every.sums.lets)
         meant = [(Expr.of(name) - value, ONE)]
         shown.is_summed(Expr.of(name), [*meant, *((at, stride) for _, at, stride in terms)])
+        flats.append(value)
         meant = [(value - name, ONE)]
         shown.is_summed(whole - 1 - name, [*meant, *((last, stride) for last, _, stride in terms)])
+    shown.compare_floors([*sizes, *search.counts.values()])
+    digits = [search.counts[name] for name, _ in search.cuts]
     for name, _ in search.cuts:
         shown.is_shown(Expr.of(name), lets)
         shown.is_shown(search.counts[name] - 1 - name, lets)
     own = [goal for goal in goals if goal.vocabulary & found]
     left = [goal for goal in goals if goal not in own or not shown.is_shown(goal, lets)]
+    for value in flats:
+        for floor in dict.fromkeys(f for e in index for f in floors_of(shown.written_out(e, lets)[0])):
+            shown.mean_digits(floor, value, lets)
     for e in (*left, *(one.e for one in search.equations)):
         shown.mean_floors(e, to_points, search.plain)
     for e, value, _ in search.equations:
@@ -124,6 +133,7 @@ def _every(
         if plain != floor.num:
             shown.is_equal(floor.num, plain, lets)
         shown.is_positive(floor.den, lets)
+    left = [goal for goal in left if not shown.is_of_digits(goal, to_points, lets, digits)]
     left = [goal for goal in left if not shown.is_shown(goal, lets)]
     return None if any(not shown.is_shown(goal, to_points) for goal in left) else shown.proof_of(goals)
 
