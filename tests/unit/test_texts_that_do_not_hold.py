@@ -164,7 +164,7 @@ def test_each_walks_the_elements_that_it_says() -> None:
     right = family("haloed windows of channels apart").kernels
     before = "of acc1[16*i, 0] size [16, 16]"
     assert before in right and codes("gpu", right) == []
-    assert set(codes("gpu", right.replace(before, "of acc1[16*i, 2] size [16, 16]"))) == {"E1602"}
+    assert set(codes("gpu", right.replace(before, "of acc1[16*i, 2] size [16, 16]"))) == {"E1602", "E1614"}
 
 
 def test_a_check_of_one_module_is_made_once_and_told_each_time() -> None:

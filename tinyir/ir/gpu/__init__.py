@@ -89,16 +89,19 @@ def _show_launches(module: Module) -> Iterator[str]:
 
 
 def check(module: Module) -> list[Diag]:
-    """Invariants of gpu text, one function each in `ir.gpu.verify`, `bounds`, `order`, `mbarriers`, `rings`, `sends`,
-    `elected`, `launches`, `replay`, `replay_products`, `dry`, `unwritten` and `writes`:
+    """Invariants of gpu text, one function each in `ir.gpu.verify`, `counts`, `misfits`, `operands`, `bounds`,
+    `accesses`, `order`, `mbarriers`, `rings`, `sends`, `elected`, `launches`, `replay`, `replay_products`, `dry`,
+    `unwritten` and `writes`:
 
     1. the plan text holds its own invariants                                                           (E13xx to E15xx)
     2. every region is computed by a kernel, and a kernel that is a part of another's work names it     (E1604, E1603)
     3. a kernel's regions, architecture, grid, block and cluster exist                                  (E1603)
     4. an integer, array, value or cursor is defined once, and before its use                           (E1605, E1606)
-    5. words are known, what a statement works on is of the kind that it needs, and boxes make up tiles (E1602)
+    5. words are known, what a statement works on is of the kind and the dtype that it needs, and boxes make up
+        tiles that are laid out as they are                                                              (E1602)
     6. places have as many indices as axes, and a slot where there is a ring                            (E1607)
-    7. arrays and tensors are read and written inside, as guards prove                                  (E1614, E1615)
+    7. arrays and tensors are read and written inside, operands of products inside their tiles, and rings at
+        slots that they have, as guards prove                                                           (E1614, E1615)
        what moves at once is as wide as the hardware can, and begins on multiples of that; so do random
        numbers of whole blocks                                                                          (E1670 to E1672)
     8. shared memory, registers and roles fit the architecture and the block                            (E1608, E1602,
@@ -118,12 +121,12 @@ def check(module: Module) -> list[Diag]:
     15. atomics fold into what an earlier kernel has written, in an order that does not matter or that
         the plan leaves open (`ir.gpu.atomics`)                                                          (E1681)
     16. a kernel that may start early waits, by every thread, before it touches a tensor (`ir.gpu.early`) (E1682)
-    17. each element of a result is written once over a launch, and none is left out (`ir.gpu.writes`,
-        where nothing else is wrong)                                                                    (E1619)
+    17. each element of a result is written once over a launch, and none is left out; CTAs that walk over tiles
+        take each of them once, however many there are (`ir.gpu.writes`, where nothing else is wrong)   (E1619)
     18. what is launched once more is launched for regions that are the same but for names, with tensors in
         the places of tensors like them, and so is what serves it (`ir.gpu.launches`)                    (E1683)
-    19. numbers of rows are those of a product's rows, their parts are folded before they are read, and
-        operands in registers meet the other one (`ir.gpu.rows`)                                         (E1602)
+    19. numbers of rows are those of a product's rows, their parts are folded before they are read (`ir.gpu.rows`),
+        and the operands of a product have its shape and meet (`ir.gpu.operands`)                        (E1602)
     20. every wait ends; a slot is filled before it is read, read before it is filled again, and written when
         nothing uses it; a CTA's stores are read when it leaves; products find their registers fenced, engines
         what threads wrote, and sums are read (`ir.gpu.dry`, where nothing else is wrong)      (E1621 to E1628)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ...target.ampere import COPIES
 from ..body import Random, Read
 from ..expr import ONE, ZERO, Bound, Expr
@@ -32,6 +33,8 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
                 {"bytes": s.vector * s.value.dtype.bytes, "known": ", ".join(map(str, sorted(COPIES)))},
                 s.span,
             )
+        if isinstance(s, nodes.TensorMap):
+            yield from _check_map(kernel, v, s, module)
         if not isinstance(s, (nodes.CpAsync, nodes.Assign, nodes.Store)) or s.vector == 1:
             continue
         if isinstance(s.value, Random) and not _begins_block(s, v):
@@ -50,6 +53,32 @@ def check_vectors(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[
                 shape, index, s, v, width
             ):
                 yield Diag("E1671", kernel.name, {"tensor": name, "size": str(shape[-1]), "width": width}, s.span)
+
+
+def _check_map(kernel: Kernel, v: Visit, s: nodes.TensorMap, module: Any) -> Iterator[Diag]:
+    """Rows of a tensor that has a map begin on whole accesses, and it has elements wherever the results have."""
+    tensor = tensors_of(kernel, module)[tensor_of(s.tensor, v)]
+    dims, width = s.dims or tensor.type.shape, ACCESS_BYTES // tensor.type.dtype.bytes
+    if len(dims) > 1 and not is_known_multiple(kernel, dims[-1], width):
+        yield Diag("E1671", kernel.name, {"tensor": s.tensor, "size": str(dims[-1]), "width": width}, s.span)
+    asked = [e for e in dims if not e.constant and not _is_shut_out(e, _assumed(kernel))]
+    regions = map(module.plans.program.program.region, kernel.regions) if asked else ()
+    made = [e for region in regions for result in region.outputs for e in result.type.shape]
+    asked = [e for e in asked if e not in made]
+    facts = v.facts.with_guard((*_assumed(kernel), *(Bound(e, lower=ONE) for e in made))) if asked else v.facts
+    if not all(facts.is_at_least(e, ONE) for e in asked):
+        fault = Phrase("may have no element, and then it has no map: an `assume` has to shut that out")
+        yield Diag("E1602", kernel.name, {"name": s.tensor, "fault": fault}, s.span)
+
+
+def _is_shut_out(size: Expr, guards: Iterable[Bound]) -> bool:
+    """Whether a guard that speaks of one symbol alone fails where this is 0."""
+    found = (b.substitute({size.name: ZERO}) for b in guards if b.vocabulary == {size.name}) if size.name else ()
+    return any(not b.holds({}) for b in found)
+
+
+def _assumed(kernel: Kernel) -> tuple[Bound, ...]:
+    return tuple(b for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard)
 
 
 def _without_ones(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
@@ -79,13 +108,14 @@ def _begins_block(s: Any, v: Visit) -> bool:
 
 def is_known_multiple(kernel: Kernel, size: Expr, count: int) -> bool:
     """Whether a size is a multiple of `count`, by its coefficients or as the kernel assumes."""
-    return is_assumed_multiple([b for s in kernel.body if isinstance(s, nodes.Assume) for b in s.guard], size, count)
+    return is_assumed_multiple(_assumed(kernel), size, count)
 
 
 def is_assumed_multiple(assumed: Iterable[Bound], size: Expr, count: int) -> bool:
     """Whether a size is a multiple of `count`, by its coefficients or where the bounds hold."""
     zeros = [b.expr - b.equals for b in assumed if b.equals is not None]
-    same = (size, *(size + zero for zero in zeros), *(size - zero for zero in zeros))
+    times = {sign * c for c, _ in size.terms for sign in (-1, 1)}
+    same = (size, *(size + n * zero for zero in zeros for n in times))
     return any(all(c % count == 0 for c, _ in e.terms) for e in same)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.phrase import Phrase
 from ..body import Body, Read, Select, operands_of
 from ..expr import ZERO, Bound, Expr
 from ..model import Model
@@ -85,6 +86,7 @@ def _faults(asked: _Asked) -> Iterator[Diag]:
             if isinstance(s, nodes.StoreRows) and place is s.to:
                 yield from _outside_rows(kernel, v, tensors[tensor_of(place.name, v)].type.shape)
             array = v.arrays.get(place.name)
+            yield from _no_slot(kernel, v, place, array, v.inside)
             if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
                 yield from _outside(kernel, v, place, array.type.shape, v.inside, "E1614")
         for body in bodies_in(s):
@@ -98,6 +100,7 @@ def _reads_outside(kernel: Kernel, v: Visit, body: Body, facts: Facts, tensors: 
         return
     if isinstance(body, Read):
         array = v.arrays.get(body.tensor)
+        yield from _no_slot(kernel, v, body, array, facts)
         if isinstance(array, (nodes.Shared, nodes.Reg)) and not (isinstance(array, nodes.Reg) and array.kind):
             yield from _outside(kernel, v, Place(body.tensor, body.index, body.slot), array.type.shape, facts, "E1614")
         elif array is None or isinstance(array, nodes.Pick):
@@ -125,6 +128,17 @@ def _outside_rows(kernel: Kernel, v: Visit, shape: tuple[Expr, ...]) -> Iterator
             yield Diag(
                 "E1615", kernel.name, {"place": str(s.to), "index": str(e), "axis": axis, "size": str(size)}, s.span
             )
+
+
+def _no_slot(kernel: Kernel, v: Visit, place: Place | Read, array: Any, facts: Facts) -> Iterator[Diag]:
+    """A slot that a ring, or the arrays of a cluster's CTAs, may not have."""
+    if place.slot is None or array is None:
+        return
+    count = getattr(array, "cluster", 0) or array.ring
+    if not facts.is_one_of(place.slot, Expr.of(count)):
+        what = f"{place}" if isinstance(place, Place) else f"{place.tensor}[{place.slot}]"
+        said = {"place": what, "index": str(place.slot), "axis": Phrase("ring"), "size": str(count)}
+        yield Diag("E1614", kernel.name, said, v.statement.span)
 
 
 def _outside(

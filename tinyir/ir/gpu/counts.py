@@ -6,7 +6,7 @@ What is not a count here would be a loop without an end, a division by zero, or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag
@@ -50,6 +50,44 @@ def _faults(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
     for size in s.size if isinstance(s, nodes.Each) else ():
         if not 1 <= size <= MOST:
             yield f"size {size}", Phrase("is not 1 to {most}", most=MOST)
+    found = _OF_KIND.get(type(s))
+    if found is not None:
+        yield from found(s)
+
+
+def _of_cursor(s: nodes.Cursor) -> Iterator[tuple[str, str]]:
+    if not 0 <= s.at < s.ring:
+        yield s.name, Phrase("begins at {at}, which is not one of its {count} slots", at=s.at, count=s.ring)
+    if s.phase not in (0, 1):
+        yield f"phase {s.phase}", Phrase("is not 0 or 1")
+
+
+def _of_order(s: nodes.Order) -> Iterator[tuple[str, str]]:
+    if not len(s.names) == len(s.extents) == 2:
+        yield ", ".join(s.names), Phrase("does not have two coordinates, in a range each")
+
+
+def _of_access(s: nodes.Assign | nodes.Store) -> Iterator[tuple[str, str]]:
+    """What is accessed at once are the points of one axis, all of them."""
+    if s.vector > 1 and [e.constant for _, e in s.over] != [s.vector]:
+        yield f"vector {s.vector}", Phrase("is not over one axis of {count} points", count=s.vector)
+
+
+def _of_copy(s: nodes.Copy | nodes.CpAsync) -> Iterator[tuple[str, str]]:
+    """Threads take whole vectors of the last axis."""
+    last = s.over[-1][1].constant
+    if last is not None and s.vector > 1 and last % s.vector:
+        yield f"vector {s.vector}", Phrase("does not divide the {count} points of the last axis", count=last)
+
+
+_OF_KIND: dict[type, Callable[[Any], Iterator[tuple[str, str]]]] = {
+    nodes.Cursor: _of_cursor,
+    nodes.Order: _of_order,
+    nodes.Assign: _of_access,
+    nodes.Store: _of_access,
+    nodes.Copy: _of_copy,
+    nodes.CpAsync: _of_copy,
+}
 
 
 def _is_count(e: Expr) -> bool:

@@ -136,7 +136,7 @@ _WORDS: dict[type, tuple[tuple[str, Callable[[Any], Any], tuple], ...]] = {
     ),
     nodes.Wgmma: (("shape", lambda s: re.sub(r"n\d+", "n", s.shape), ("m64nk16", "m64nk8", "m64nk32")),),
     nodes.RowReduce: _FOLDS,
-    nodes.WarpReduce: _FOLDS,
+    nodes.WarpReduce: (*_FOLDS, (Phrase("number of lanes"), lambda s: s.width, (1, 2, 4, 8, 16, 32))),
     nodes.BlockReduce: _FOLDS,
     nodes.BlockScan: _FOLDS,
     nodes.LookBack: _FOLDS,

@@ -16,6 +16,10 @@ from .nodes import Kernel
 from .sends import BLOCK
 from .walk import Visit, tensor_of
 
+# Of matrices that threads share what their rows and columns are multiples of, and those that are sums.
+SIDES = {"wgmma": (64, 8), "wgmma_a": (64, 16), "mma": (16, 8), "mma_a": (16, 16), "mma_b": (16, 8)}
+SUMS = ("wgmma", "mma")
+WITHOUT = 16  # bytes of a tile's swizzle that its map has none for: pieces keep their places
 Fault = tuple[str, str]  # a name, and what it is or has that does not go together
 
 
@@ -30,6 +34,12 @@ def _of_map(s: nodes.TensorMap, v: Visit, kernel: Kernel, tensors: Mapping[str, 
     if tensor is None:
         return
     yield from _elements(s.tensor, s.dims, tensor)
+    dtype = tensor.type.dtype
+    if s.rounding and dtype.name != "fp32":
+        yield s.tensor, Phrase("is {dtype}, of which nothing is rounded on the way", dtype=dtype)
+    across = s.box[-1].constant
+    if s.swizzle and across is not None and across * dtype.bytes != s.swizzle:
+        yield s.name, Phrase("has boxes whose rows are not the {swizzle} B of its swizzle", swizzle=s.swizzle)
     if s.windows:
         for fault in s.windows.faults(tensor.type.shape, s.box):
             yield s.tensor, fault
@@ -42,6 +52,12 @@ def _elements(name: str, dims: Sequence[Expr], tensor: Any) -> Iterator[Fault]:
 
 
 def _of_shared(s: nodes.Shared, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    if s.cluster and s.cluster != math.prod(kernel.cluster):
+        count = math.prod(kernel.cluster)
+        yield s.name, Phrase("has one in {given} CTAs, and the cluster is of {count}", given=s.cluster, count=count)
+    row = s.type.shape[-1].constant if s.type.shape else None
+    if s.swizzle and (s.type.rank != 2 or row is not None and row * s.type.dtype.bytes % s.swizzle):
+        yield s.name, Phrase("does not have rows that the {swizzle} B of its swizzle divide", swizzle=s.swizzle)
     if not s.kind:
         return
     is_whole = s.type.rank == 2 and all(e.constant and e.constant % side == 0 for e, side in zip(s.type.shape, BLOCK))
@@ -56,6 +72,36 @@ def _of_shared(s: nodes.Shared, v: Visit, kernel: Kernel, tensors: Mapping[str, 
                 block2=columns,
             ),
         )
+
+
+def _of_registers(s: nodes.Reg, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    """Matrices that threads share are made of whole ones of one product; sums are fp32, and there is one of a name."""
+    if s.kind not in SIDES:
+        return
+    shape = [e.constant for e in s.type.shape]
+    if len(shape) != 2 or any(size is not None and size % side for size, side in zip(shape, SIDES[s.kind])):
+        rows, columns = SIDES[s.kind]
+        yield (
+            s.name,
+            Phrase("does not have rows by {rows} and columns by {columns}", rows=rows, columns=columns),
+        )
+    if s.kind in SUMS and (s.type.dtype.name != "fp32" or s.ring > 1):
+        yield s.name, Phrase("is a sum, which is fp32 and without a ring")
+
+
+def _of_written(s: Any, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
+    """What is written is of the dtype of what it is written to; by stmatrix, inside `each` of a sum, to a tile."""
+    held = v.arrays.get(s.to.name)
+    if held is None or isinstance(held, nodes.Pick):
+        held = tensors.get(tensor_of(s.to.name, v))
+    dtype = getattr(getattr(held, "type", None), "dtype", s.value.dtype)
+    if s.value.dtype != dtype:
+        yield s.to.name, Phrase("is {dtype}, and {other} is written to it", dtype=dtype, other=s.value.dtype)
+    if getattr(s, "by", ""):
+        around = next((p for p in reversed(v.path) if isinstance(p, nodes.Each)), None)
+        of = v.arrays.get(around.of) if around is not None else None
+        if not isinstance(held, nodes.Shared) or not held.swizzle or getattr(of, "kind", "") != "wgmma":
+            yield s.to.name, Phrase("is not a swizzled tile inside `each` of a sum, which alone is stored by stmatrix")
 
 
 def _of_rows(s: nodes.StoreRows, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
@@ -88,6 +134,7 @@ def _of_load(s: nodes.TmaLoad, v: Visit, kernel: Kernel, tensors: Mapping[str, A
         return
     if s.is_streamed and (s.multicast or box.windows):
         yield s.token, Phrase("is streamed, which neither windows nor what goes to several CTAs are")
+    yield from _laid_out(s.to.name, tile, box, v, tensors)
     sides = _sides(box)
     if len(sides) > len(tile.type.shape) and None not in sides:
         *rows, columns = sides  # the points of several dims as the rows of one tile, all in one box
@@ -102,8 +149,33 @@ def _of_store(s: nodes.TmaStore, v: Visit, kernel: Kernel, tensors: Mapping[str,
         yield s.to.name, Phrase("is a map of windows, to which nothing is stored")
     if not isinstance(tile, nodes.Shared) or not isinstance(box, nodes.TensorMap):
         return
+    yield from _laid_out(s.source.name, tile, box, v, tensors)
     if not _goes_into(_sides(box), tile, lambda size, side: size == side):
         yield s.source.name, Phrase("is not made of boxes of {mapped}", mapped=box.name)
+
+
+def _laid_out(
+    name: str, tile: nodes.Shared, box: nodes.TensorMap, v: Visit, tensors: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """A tile is laid out as its map's boxes are, and of the dtype of its map's tensor: bytes are moved as they are."""
+    if (0 if tile.swizzle == WITHOUT else tile.swizzle) != box.swizzle:
+        yield (
+            name,
+            Phrase(
+                "has swizzle {swizzle}, and {mapped} has {other}",
+                swizzle=tile.swizzle,
+                mapped=box.name,
+                other=box.swizzle,
+            ),
+        )
+    tensor = tensors.get(tensor_of(box.tensor, v))
+    if tensor is not None and tensor.type.dtype != tile.type.dtype:
+        yield (
+            name,
+            Phrase(
+                "is {dtype}, and {other} is {dtype2}", dtype=tile.type.dtype, other=box.tensor, dtype2=tensor.type.dtype
+            ),
+        )
 
 
 def _sides(box: nodes.TensorMap) -> list[int | None]:
@@ -134,6 +206,8 @@ def _of_fold(
 _MISFITS: dict[type, Callable[[Any, Visit, Kernel, Mapping[str, Any]], Iterator[Fault]]] = {
     nodes.TensorMap: _of_map,
     nodes.Shared: _of_shared,
+    nodes.Reg: _of_registers,
+    **dict.fromkeys((nodes.Assign, nodes.Store, nodes.Copy, nodes.CpAsync, nodes.Atomic), _of_written),
     nodes.StoreRows: _of_rows,
     nodes.TmaLoad: _of_load,
     nodes.TmaStore: _of_store,

@@ -20,7 +20,7 @@ from .rings import check_handed_over, check_rings
 from .sends import check_sends
 from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
-WARP = 32
+WARP, WARPGROUP = 32, 128
 OF_WARP = "warp.index"  # the slot that a warp has to itself
 OF_A_WARP = (nodes.WarpReduce, nodes.RowReduce, nodes.Ldmatrix, nodes.Stmatrix, nodes.Mma)  # all lanes together,
 OF_A_WARPGROUP = (nodes.StoreRows, nodes.Wgmma)  # all threads
@@ -262,6 +262,7 @@ class _Memory:
     def __init__(self, kernel: Kernel, arrays: dict[str, Any], loads: dict[str, list[Statement]]):
         self.kernel = kernel
         self.arrays = arrays
+        self.has_roles = any(isinstance(s, nodes.Role) for s in kernel.body)
         self.loads = loads
         self.found: dict[tuple, Diag] = {}
 
@@ -344,6 +345,8 @@ class _Memory:
         """Whether all that touch an array's slot come to a barrier of this scope."""
         if scope == "warp":
             return key[1] == OF_WARP or self.kernel.threads <= WARP
+        if scope == "warpgroup" and not self.has_roles and self.kernel.threads > WARPGROUP:
+            return "warpgroup.index" in key[1]
         return scope == "cluster" or not self._is_of_cluster(key[0])
 
     def _is_of_cluster(self, name: str) -> bool:

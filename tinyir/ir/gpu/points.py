@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...kit.records import dataclass, replace
 from ..expr import ONE, Bound, Expr, Floor, show_guard
 from ..sets import WORDS, identifiers, read_map
+from . import nodes
 from .nodes import Kernel
 from .verify import exprs_in
-from .walk import statements
+from .walk import AXES, statements
 
 THREAD = "thread index"
+RANK = "cluster.rank"
+MOST_COUNTED = 1 << 12  # CTAs
 
 
 class Lost(Exception):
@@ -219,4 +224,29 @@ def _named(point: Point, names: Mapping[str, Expr], used: set[str]) -> Point:
     return point
 
 
-__all__ = ["Lost", "Point", "THREAD", "depends", "map_of", "start_of", "with_threads", "without", "without_threads"]
+def takes_turns(s: nodes.For, kernel: Kernel) -> bool:
+    """Whether the CTAs whose numbers a loop begins at take the turns in between from one another: `for tile in
+    cta.x..tiles step 132` of 132 CTAs. The sizes here may be too small to have more tiles than CTAs."""
+    counts = dict(zip((f"cta.{axis}" for axis in AXES), kernel.grid)) | {RANK: Expr.of(math.prod(kernel.cluster))}
+    own = {n: counts[n].constant for n in s.low.vocabulary & counts.keys()}
+    step = s.step.constant
+    if not own or None in own.values() or step is None or s.high.constant is not None or s.low.vocabulary - own.keys():
+        return True
+    if math.prod(own.values()) > MOST_COUNTED:
+        return True
+    begun = [s.low.evaluate(dict(zip(own, at))) for at in itertools.product(*map(range, own.values()))]
+    return {n % step for n in begun} == set(range(step)) and max(begun) - min(begun) == step - 1
+
+
+__all__ = [
+    "Lost",
+    "Point",
+    "THREAD",
+    "depends",
+    "map_of",
+    "start_of",
+    "takes_turns",
+    "with_threads",
+    "without",
+    "without_threads",
+]

@@ -138,6 +138,17 @@ class Facts:
         """Whether limit <= expr is proven."""
         return not self.is_reached or self._is_natural(expr - limit)
 
+    def is_one_of(self, expr: Expr, count: Expr, more: int = 0) -> bool:
+        """Whether expr and the `more` numbers behind it are within 0..count; ranges are asked first."""
+        found = interval_of(expr, self.ranges)
+        if (
+            None not in (found.low, found.high, count.constant)
+            and 0 <= found.low
+            and found.high + more < count.constant
+        ):
+            return True
+        return self.is_at_least(expr, Expr.of(0)) and self.is_below(expr + more, count)
+
     def holds(self, bound: Bound) -> bool:
         """Whether a guard is proven."""
         if bound.equals is not None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
-from ...target.arch import ARCHS
+from ...target.arch import ARCHS, Arch
 from . import nodes
 from .nodes import Kernel
 from .walk import Visit, names_in, statements
 
+UNIT = 8  # registers that a thread is given at once
 MATRIX_SHARE = {
     "wgmma": 128,
     "wgmma_a": 128,
@@ -48,7 +49,10 @@ def check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterato
             kernel.span,
         )
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
-    total = sum(r.threads * r.regs for r in roles)
+    total = _registers_of_roles(kernel, roles, arch)
+    if kernel.regs and any(r.regs for r in roles):
+        fault = Phrase("has roles that set their registers, and `regs` of its own, from which they would not start")
+        yield Diag("E1603", kernel.name, {"fault": fault}, kernel.span)
     if total > arch.registers_per_sm:
         yield Diag(
             "E1608",
@@ -88,6 +92,16 @@ def check_resources(kernel: Kernel, walked: list[Visit], module: Any) -> Iterato
                 role.span,
             )
         taken.update(dict.fromkeys(warps, role))
+
+
+def _registers_of_roles(kernel: Kernel, roles: list[nodes.Role], arch: Arch) -> int:
+    """What the threads have while the roles run: those that a role does not set are as many as at the start, where all
+    have the same."""
+    if not any(r.regs for r in roles):
+        return 0
+    start = min(-(-arch.registers_per_thread // UNIT), arch.registers_per_sm // kernel.threads // UNIT) * UNIT
+    own = {r.name: r.threads for r in roles if r.regs}
+    return sum(r.threads * r.regs for r in roles) + start * (kernel.threads - sum(own.values()))
 
 
 def _registers_held(body: Any, is_exact: bool = False) -> int:

@@ -34,10 +34,11 @@ def _fault(kernel: Kernel, s: Statement, place: Any, fault: str, labels: tuple[L
 
 
 def _check_drained(kernel: Kernel, role: nodes.Role) -> Iterator[Diag]:
-    """A CTA that others of its cluster fill lives until they have."""
+    """A CTA that others of its cluster fill lives until they have: it drains the barrier that its fills wait for."""
     inside = list(statements(role.body))
     load = next((s for s in inside if isinstance(s, nodes.TmaLoad) and s.multicast), None)
-    if load is not None and not any(isinstance(s, nodes.Drain) for s in inside):
+    waited = {s.barrier.name for s in inside if isinstance(s, nodes.Wait)}
+    if load is not None and not any(isinstance(s, nodes.Drain) and s.barrier in waited for s in inside):
         words = Phrase("is filled by other CTAs of the cluster, and there is no `drain` before the kernel's end")
         yield _fault(kernel, load, load.to, words)
 

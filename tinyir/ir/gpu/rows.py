@@ -21,9 +21,6 @@ from .walk import Visit, bodies_in
 
 COLUMNS = 8  # of which a thread has two, in each row of its own
 ROWS = {"wgmma": 64, "mma": 16}  # of one product: a warpgroup's matrix has as many, a warp's a multiple
-OPERAND_BYTES = (2, 4)
-DEPTH_BYTES = 32  # along the sum, of one product
-STEP = 16  # elements along the sum, of a warp's operands
 
 
 def check_rows(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -41,11 +38,9 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
         if not _are_rows(count, ROW_KINDS[s.kind]) or s.type.dtype.name != "fp32" or s.ring > 1:
             rows = ROWS[ROW_KINDS[s.kind]]
             yield s.name, Phrase("is not fp32 of the {rows} rows of a product", rows=rows)
-    if isinstance(s, nodes.Reg) and s.kind == "wgmma_a" and s.type.dtype.bytes not in OPERAND_BYTES:
-        yield s.name, Phrase("is an operand of {dtype}, and not of 2 or 4 bytes", dtype=s.type.dtype)
     if isinstance(s, nodes.Each) and (of := v.arrays.get(s.of)) is not None:
         wanted = 1 if of.kind in ROW_KINDS else 2
-        if len(s.names) != wanted or wanted == 1 and (s.at or s.size):
+        if len(s.names) != wanted or (s.at or s.size) and {wanted, len(s.at), len(s.size)} != {2}:
             yield (
                 s.of,
                 Phrase(
@@ -65,12 +60,6 @@ def _faults(v: Visit) -> Iterator[tuple[str, str]]:
                 s.source,
                 Phrase("is not folded into {to}: parts are folded into rows, those of the same matrix", to=s.to),
             )
-    if isinstance(s, nodes.Wgmma):
-        yield from _of_other_columns(s, v)
-    if isinstance(s, nodes.Wgmma) and _kind(v, s.a.name) == "wgmma_a":
-        yield from _unmet(s, v)
-    if isinstance(s, nodes.Mma):
-        yield from _unmet_by_warp(s, v)
     yield from _of_another_matrix(s, v)
     yield from _elsewhere(s, v)
     for body in bodies_in(s):
@@ -121,6 +110,8 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
             s.to.name,
             Phrase("is written at another element than that of `each {around}`", around=", ".join(around.names)),
         )
+    if is_operand and any(other.to.name == s.to.name for other in _behind(s, around.body)):
+        yield s.to.name, Phrase("is written twice, and its elements are packed once")
     if kind in PART_KINDS and not isinstance(s.value, Literal) and not _parts_read(s.value, v):
         yield s.to.name, Phrase("has parts of rows, and is set to a number of each row, four of which would be folded")
     if kind in PART_KINDS and isinstance(s.value, Literal) and s.value.value != 0:
@@ -128,6 +119,12 @@ def _misplaced(s: nodes.Assign, v: Visit) -> Iterator[tuple[str, str]]:
             s.to.name,
             Phrase("has parts of rows, and starts at {value}, four of which would be folded", value=s.value.value),
         )
+
+
+def _behind(s: nodes.Assign, body: tuple[nodes.Statement, ...]) -> list[nodes.Assign]:
+    """The assignments of a block behind one of them."""
+    all_of = [other for other in body if isinstance(other, nodes.Assign)]
+    return all_of[1 + next((n for n, other in enumerate(all_of) if other is s), len(all_of)) :]
 
 
 def _elsewhere(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
@@ -169,54 +166,6 @@ def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
         has_rows = kind not in (*ROW_KINDS, *OPERAND_KINDS) or v.arrays[name].type.shape[0] == of.type.shape[0]
         if wanted != matrix or not has_rows:
             yield name, Phrase("has not the rows of {of}, which is of kind {kind}", of=around.of, kind=of.kind)
-
-
-def _unmet_by_warp(s: nodes.Mma, v: Visit) -> Iterator[tuple[str, str]]:
-    """Operands of a warp's product that have not its rows, its columns, or the same elements along the sum."""
-    a, b, acc = (v.arrays.get(name) for name in (s.a.name, s.b.name, s.acc))
-    if not all(isinstance(array, nodes.Reg) for array in (a, b, acc)):
-        return
-    (rows, deep), (depth, columns) = ([e.constant for e in array.type.shape] for array in (a, b))
-    row, column = [e.constant for e in s.a.index] if len(s.a.index) == 2 else (0, 0)
-    is_whole = row == 0 and column is not None and column % STEP == 0 and 0 <= column <= deep - depth
-    if not is_whole or depth != STEP or deep != depth and not s.a.index:
-        yield (
-            s.a.name,
-            Phrase("is not a left operand of {depth} elements along the sum beside {b}", depth=depth, b=s.b.name),
-        )
-    if [rows, columns] != [e.constant for e in acc.type.shape] or a.type.dtype != b.type.dtype:
-        left, right = s.a.name, s.b.name
-        yield (
-            s.acc,
-            Phrase(
-                "is not {left} times {right}, [{rows}, {columns}]", left=left, right=right, rows=rows, columns=columns
-            ),
-        )
-
-
-def _of_other_columns(s: nodes.Wgmma, v: Visit) -> Iterator[tuple[str, str]]:
-    """An accumulator that has not the columns that the product's shape says: its own are what is computed."""
-    acc = v.arrays.get(s.acc)
-    if isinstance(acc, nodes.Reg) and f"n{acc.type.shape[-1]}k" not in s.shape:
-        yield (
-            s.acc,
-            Phrase("has {columns} columns, and not those of {shape}", columns=acc.type.shape[-1], shape=s.shape),
-        )
-
-
-def _unmet(s: nodes.Wgmma, v: Visit) -> Iterator[tuple[str, str]]:
-    """A left operand in registers that has not the rows of the accumulator, the columns of the sum, or the right one's
-    numbers."""
-    a, b, acc = (v.arrays.get(name) for name in (s.a.name, s.b.name, s.acc))
-    if not isinstance(b, nodes.Shared) or not isinstance(acc, nodes.Reg):
-        return
-    rows, columns = (e.constant for e in a.type.shape)
-    depth = DEPTH_BYTES // a.type.dtype.bytes * s.steps
-    if rows != acc.type.shape[0].constant or columns != depth or a.type.dtype != b.type.dtype:
-        yield (
-            s.a.name,
-            Phrase("is not a left operand of {depth} elements along the sum beside {b}", depth=depth, b=s.b.name),
-        )
 
 
 __all__ = ["check_rows"]

@@ -28,6 +28,7 @@ from .kinds import kinds_of, words_of
 from .launches import check_launches
 from .misfits import misfits
 from .nodes import Kernel
+from .operands import check_operands
 from .order import ORDER_CHECKS
 from .picks import check_picks
 from .replay import check_copies
@@ -62,8 +63,13 @@ def _check_kernel(kernel: Kernel, module: Any) -> list[Diag]:
                 found += check(kernel, walked, module)
         return found
 
-    names, words = (_check_names, check_counts), (_check_words, _check_indices, check_rows)
-    return said(names) or said(words) or said((*_CHECKS, *ORDER_CHECKS, check_copies, check_products))
+    names, words = (_check_names, check_counts), (_check_words, _check_indices)
+    return (
+        said(names)
+        or said(words)
+        or said((check_rows, check_operands, check_resources))
+        or said((*_CHECKS, *ORDER_CHECKS, check_copies, check_products))
+    )
 
 
 def _check_regions(module: Any) -> Iterator[Diag]:
@@ -155,7 +161,11 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
         for name, known in _unknown_names(s, v, tensors):
             near = ", ".join(nearest(name, known)) or Phrase("nothing like it")
             yield Diag("E1605", kernel.name, {"name": name, "near": near}, s.span)
+        own: set[str] = set()
         for name in _defined(s):
+            if name in own:
+                yield Diag("E1606", kernel.name, {"name": name}, s.span)
+            own.add(name)
             earlier = v.names[name] if name in v.names else v.arrays.get(name)
             is_taken = name in v.names or name in v.arrays or name in tensors and not isinstance(s, _OF_INTEGERS)
             if is_taken:
@@ -276,7 +286,7 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             if array is None or not kind.holds(array):
                 faults.append((name, Phrase("is not {what}", what=kind.what)))
         faults += misfits(s, v, kernel, tensors)
-        if isinstance(s, _OF_COPY_ENGINES) and not has_tma:
+        if not has_tma and (isinstance(s, _OF_COPY_ENGINES) or getattr(s, "scope", "") == "cluster"):
             faults.append((type(s).__name__, Phrase("is not on {arch}", arch=kernel.arch)))
         for name, fault in faults:
             yield Diag("E1602", kernel.name, {"name": name, "fault": fault}, s.span)
@@ -302,11 +312,18 @@ def _check_indices(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator
                 continue
             if isinstance(s, nodes.StoreRows) and name == s.to.name and s.dims:
                 rank, ring = len(s.dims), 1
-            if len(index) != rank and not (is_maybe_whole and not index):
+            is_whole = is_maybe_whole and not index and not _has_a_corner(v.arrays.get(name), s)
+            if len(index) != rank and not is_whole:
                 yield fault(s, name=name, given=len(index), wanted=rank, what="indices")
             elif (ring > 1) != (slot is not None):
                 slots = Phrase("ring slots")
                 yield fault(s, name=name, given=int(slot is not None), wanted=int(ring > 1), what=slots)
+
+
+def _has_a_corner(array: Any, s: Any) -> bool:
+    """Whether a box of it is always said with its corner: of a tensor, and of a matrix in registers that is sent."""
+    is_map = isinstance(array, nodes.TensorMap) and not isinstance(s, (nodes.TensorMap, nodes.Pick))
+    return is_map or isinstance(s, nodes.Send) and isinstance(array, nodes.Reg)
 
 
 def _brackets_of(name: str, v: Visit, tensors: Mapping[str, Any]) -> tuple[int | None, int]:
@@ -336,7 +353,6 @@ _OF_COPY_ENGINES = (  # what is on cards with a copy engine alone
 _CHECKS = (
     check_bounds,
     check_vectors,
-    check_resources,
     check_picks,
     check_turns,
     check_drawn,

@@ -39,6 +39,7 @@ from .points import (
     depends,
     map_of,
     start_of,
+    takes_turns,
     with_threads,
     without,
     without_threads,
@@ -46,14 +47,8 @@ from .points import (
 from .walk import tensors_of
 
 SIZES = (1037, 845, 629, 1153, 511, 761, 423, 319)  # several tiles, and no multiples of one
-MANNERS = (
-    (1, 1),
-    (2, 4),
-    (4, 4),
-    (8, 8),
-    (64, 64),
-    (1, 16),
-)  # (multiplied by, divided by): for kernels that assume multiples, or few
+# (multiplied by, divided by): for kernels that assume multiples, or few
+MANNERS = ((1, 1), (2, 4), (4, 4), (8, 8), (64, 64), (1, 16))
 HELD_BY = {"wgmma": 128, "mma": 32}  # threads that hold a matrix together
 LIMITS = (  # of the points of each store to a tensor, and its elements, in a list; of isl's steps for one tensor
     (1 << 12, 2_000),  # a millisecond for each
@@ -61,6 +56,8 @@ LIMITS = (  # of the points of each store to a tensor, and its elements, in a li
     (None, 60_000),  # where the elements are too many for a list; a step takes the longer the more there were
 )
 MOST_DIGITS = 6  # dims of which any may be digits of one number
+NO_CTA = Phrase("is for some tile of no CTA")
+NO_TURNS = Phrase("does not give each number to one CTA: they begin at others than the steps take in turn")
 TWICE, BOTH = Phrase("has an element that this writes twice"), Phrase("has an element that two stores write")
 
 
@@ -121,8 +118,10 @@ def _check_launch(
         walk = _Walk(kernel, tensors, sizes)
         walk.block(kernel.body, start_of(kernel, sizes))
         lost |= walk.lost
-        for order in walk.left_out[:1]:
-            yield _fault(kernel, f"[{', '.join(order.names)}]", Phrase("is for some tile of no CTA"), sizes, order)
+        for one in walk.left_out[:1]:
+            is_loop = isinstance(one, nodes.For)
+            name = one.name if is_loop else f"[{', '.join(one.names)}]"
+            yield _fault(kernel, name, NO_TURNS if is_loop else NO_CTA, sizes, one)
         for write in walk.writes:
             writes.setdefault(write.tensor, []).append(write)
     for name, found in writes.items():
@@ -339,7 +338,7 @@ class _Walk:
         self.writes: list[_Write] = []
         self.lost: set[str] = set()
         self.arrays: dict[str, Any] = {}
-        self.left_out: list[nodes.Order] = []  # orders of which no CTA takes some tile
+        self.left_out: list[nodes.Order | nodes.For] = []  # of which no CTA takes some tile, or several take one
 
     def block(self, body: Iterable[Statement], point: Point) -> None:
         for s in body:
@@ -386,6 +385,8 @@ class _Walk:
         step = point.expr(s.step).constant
         if step is None or step < 1:
             raise Lost
+        if not takes_turns(s, self.kernel):
+            self.left_out.append(s)
         self.block(s.body, point.with_dim(s.name, s.low, s.high, step))
 
     def _order(self, s: nodes.Order, point: Point) -> Point:
