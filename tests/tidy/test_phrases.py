@@ -74,7 +74,7 @@ OTHERS = {
     "ir/model.py": ("from @ : @@", "  sym @ in @..@", " at @:@"),
     "ir/windows.py": ("windows @ from @ step @",),
     "kernels/multistage/legal.py": ("... and @",),
-    "runtime/check.py": ("@ of @ elements differ",),
+    "runtime/check.py": ("@ of @ elements differ", "; @ by what roundings on the way do"),
     "analysis/relations.py": ("not (@)",),
     "analysis/validate.py": ("not (@)",),
     "runtime/external.py": ("__cuda_array_interface__ has no name for @: use __dlpack__", "GpuArray(@@ at @)"),

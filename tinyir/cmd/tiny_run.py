@@ -4,6 +4,7 @@ text."""
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,10 +50,16 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--check", action="store_true", help="compare the outputs with playback")
     made.add_argument(
-        "--rtol", type=float, default=1e-3, metavar="X", help="relative tolerance of --check (default: 1e-3)"
+        "--rtol",
+        type=float,
+        metavar="X",
+        help="relative tolerance of --check (default: 1e-3, and what roundings on the way do)",
     )
     made.add_argument(
-        "--atol", type=float, default=1e-3, metavar="X", help="absolute tolerance of --check (default: 1e-3)"
+        "--atol",
+        type=float,
+        metavar="X",
+        help="absolute tolerance of --check (default: 1e-3, and what roundings on the way do)",
     )
     made.add_argument("--bench", action="store_true", help="time the program on the GPU and print the median")
     made.add_argument(
@@ -125,6 +132,7 @@ def _body(session: Session) -> None:
         limit=args.limit,
         module=module,
         symbols=sizes,
+        see=functools.partial(write_arrays, args.out) if args.out else None,
     )
     tell(f"tiny-run: {report.description}")
     said = [d for d in report.notes if d.code.startswith("R")]
@@ -134,8 +142,6 @@ def _body(session: Session) -> None:
         from ..runtime.timeline import trace_of
 
         write_whole(Path(args.timeline), trace_of(report.moments).encode("utf-8"))
-    if args.out:
-        write_arrays(args.out, outputs)
     if args.states:
         new = {state: outputs[output] for state, output in module.region.model.states().items()}
         write_arrays(args.states, new)

@@ -30,7 +30,7 @@ from ..ir.body import (
     operands_of,
 )
 from ..ir.ops import OPS, REDUCERS
-from ..ir.types import DType, round_to
+from ..ir.types import DType, is_exact, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
 from .grid import Frame, Grid, union
 from .indirect import random_at, scan
@@ -69,7 +69,10 @@ def _index(body: Index, frame: Frame, is_guarded: bool) -> Grid:
 def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool) -> Grid:
     grids = [evaluate(o, frame, is_guarded) for o in operands_of(body)]
     axes = union(grids, frame.order)
-    return Grid(applied(body, [g.along(axes) for g in grids]), axes)
+    found = applied(body, [g.along(axes) for g in grids])
+    if frame.rounded is not None and body.op == "cast" and body.dtype.is_float:
+        found = found if is_exact(operands_of(body)[0].dtype, body.dtype) else frame.rounded(found, body.dtype)
+    return Grid(found, axes)
 
 
 def applied(body: Unary | Binary | Ternary, operands: list[np.ndarray]) -> np.ndarray:

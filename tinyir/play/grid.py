@@ -7,7 +7,7 @@ and shifted) is a view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..ir.types import DType
 from ..kit.diag import refuse
 from ..kit.records import dataclass, field
 from .indirect import in_range
+
+Rounded = Callable[[np.ndarray, DType], np.ndarray]  # what becomes of numbers that were rounded to a dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 @dataclass(slots=True)
 class Frame:
     """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each
-    axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), and the
-    ranges that the values cover (`block`)."""
+    axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), the
+    ranges that the values cover (`block`), and what becomes of a value that is rounded to fewer digits (`rounded`)."""
 
     name: str
     symbols: Mapping[str, int]
@@ -58,6 +60,7 @@ class Frame:
     order: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, Grid] = field(default_factory=dict)
     block: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    rounded: Rounded | None = None
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> Frame:
         """The same frame with some axes over other ranges, or with new ones."""
@@ -74,6 +77,7 @@ class Frame:
             order,
             dict(self.chosen),
             self.block,
+            self.rounded,
         )
 
     def choosing(self, axis: str, size: int, at: Grid) -> tuple[Frame, Grid]:

@@ -4,7 +4,7 @@ text."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,20 +48,22 @@ def run(
     bench: bool = False,
     is_profiled: bool = False,
     is_traced: bool = False,
-    rtol: float = RTOL,
-    atol: float = ATOL,
+    rtol: float | None = None,
+    atol: float | None = None,
     seed: int = 0,
     limit: float = 0.0,
     module: manifest.Module | None = None,
     symbols: Mapping[str, int] | None = None,
+    see: Callable[[Mapping[str, np.ndarray]], None] | None = None,
 ) -> tuple[dict[str, np.ndarray], Report]:
     """The outputs by name, and the report. `auto` takes a GPU where one can be used, else playback, with remark R3701.
 
-    `check` compares with playback; `bench` times the program on a GPU, `is_profiled` each of its launches, and
-    `is_traced` tells one run moment by moment; `seed`
-    shuffles the simulation's threads (0: in order); a launch is given up after `limit` seconds (0: never).
-    `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles. Raises Refused
-    with every fault: E17xx, and E1731 where `check` finds a difference.
+    `check` compares with playback: within a tolerance that is stated, else within RTOL, ATOL and what roundings on the
+    way do. `bench` times the program on a GPU, `is_profiled` each of its launches, and `is_traced` tells one run moment
+    by moment; `seed` shuffles the simulation's threads (0: in order); a launch is given up after `limit` seconds (0:
+    never). `module` saves parsing where the caller has it, checked; `symbols` are sizes that no array settles; `see`
+    gets the outputs before they are compared. Raises Refused with every fault: E17xx, and E1731 where `check` finds a
+    difference.
     """
     module = module or _checked(text)
     reason = find_fault() if device in ("auto", "cuda") else None
@@ -91,11 +93,20 @@ def run(
         outputs, report = _play(module, arrays, sizes)
     else:
         outputs, report = _launch(chosen, text, module, sizes, inputs, (bench, is_profiled, is_traced), seed, limit)
+    if see is not None:
+        see(outputs)
     differences: tuple[Difference, ...] = ()
     if check and chosen == "cpu":
         notes += (Diag("R3702"),)
     elif check:
-        differences = compare(outputs, _play(module, arrays, sizes)[0], rtol, atol)
+        is_stated = rtol is not None or atol is not None
+        differences = compare(
+            outputs,
+            _play(module, arrays, sizes)[0],
+            RTOL if rtol is None else rtol,
+            ATOL if atol is None else atol,
+            None if is_stated else lambda: _spread(module, arrays, sizes),
+        )
         wrong = [d for difference in differences if (d := difference.diag()) is not None]
         if wrong:
             raise Refused(wrong)
@@ -118,6 +129,12 @@ def _play(
     start = time.perf_counter()
     outputs = play(module.region, arrays, sizes)
     return outputs, Report("cpu", Phrase("CPU playback with NumPy"), sizes, time.perf_counter() - start)
+
+
+def _spread(module: manifest.Module, arrays: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
+    from ..play.roundings import spread_of
+
+    return spread_of(module.region, arrays, sizes)
 
 
 def _launch(

@@ -14,6 +14,7 @@ from ..kit.diag import Refused, Said
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..lower import language_of, lower_to
+from ..play.roundings import spread_of
 from ..runtime.check import compare
 from ..runtime.compile import Usage
 
@@ -91,7 +92,9 @@ def check_candidate(
         sum(getattr(launch, what).evaluate(dict(sizes)) for launch in launches) for what in ("flops", "bytes")
     )
     try:
-        wrong = [d for d in compare(card.outputs(emitted, sizes, arrays), wanted) if d.wrong]
+        outputs, program = card.outputs(emitted, sizes, arrays), emitted.module.region
+        found = compare(outputs, wanted, spread=lambda: spread_of(program, arrays, sizes))
+        wrong = [d for d in found if d.wrong]
         if wrong:
             return Trial(emitted.plan, None, f"wrong: {wrong[0]}", usage, flops, moved)
         return Trial(emitted.plan, card.time(), "", usage, flops, moved)
