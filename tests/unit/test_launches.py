@@ -384,3 +384,25 @@ def test_a_fault_in_the_simulation_names_the_launch() -> None:
     with pytest.raises(Refused) as found:
         simulated(wrong, arrays)
     assert [d.at for d in found.value.diags] == ["first"]
+
+
+@pytest.mark.parametrize("others", [("y.2", "y.pad"), ("y.2.pad", "y.3"), ("y.2", "y.2.2")])
+def test_launches_keep_clear_of_regions_that_are_called_as_they_would_be(others: tuple[str, str]) -> None:
+    """A product of symbolic sizes has several launches and a padding one; einsum calls its second product `y.2`."""
+    square = {"dtype": "fp16", "shape": ["N", "N"]}
+    named = ("y", *others)
+    graph = [{"op": "MatMul", "name": n, "inputs": ["x", "w"], "outputs": [f"o{at}"]} for at, n in enumerate(named)]
+    graph = [{**op, "inputs": [f"o{at - 1}", "w"] if at else ["x", "w"]} for at, op in enumerate(graph)]
+    outputs = [f"o{at}" for at in range(len(named))]
+    text = {
+        "signature": {"inputs": [{"tensor": n} for n in "xw"], "outputs": [{"tensor": n} for n in outputs]},
+        "tensors": dict.fromkeys(("x", "w", *outputs), square),
+        "graph": graph,
+    }
+    module: Any = read(json.dumps(text))
+    for stage in ("index", "poly", "region", "plan", "gpu"):
+        module = lower_to(stage, module, "sm90")
+    names = [one.name for one in module.launches]
+    assert gpu.check(module) == [] and len(set(names)) == len(names) and set(named) <= set(names)
+    assert {one.regions for one in module.launches if one.name == others[0] and not one.serves} == {(others[0],)}
+    assert any(one.name.startswith("y.") and one.regions == ("y",) for one in module.launches)

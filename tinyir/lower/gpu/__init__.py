@@ -79,11 +79,10 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     faults: list[Diag] = []
     buffers: dict[str, Tensor] = {}
     known: dict[Hashable, list[_Made]] = {}  # by what plans have in common whose launches are the same but for names
-    numbers: dict[tuple[str, ...], int] = {}
+    names = _Names(module)
     once = Once(module.program)
     for one in module.plans:
-        number = numbers[one.regions] = numbers.get(one.regions, 0) + 1
-        name = f"{one.name}.{number}" if number > 1 else one.name
+        name = names.of(one)
         try:
             likely, form = likeness(module, one)
             is_once = all(r is not None and once.holds(r) for r in map(module.program.program.region, one.regions))
@@ -94,10 +93,10 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
             )
             if first is not None:
                 own = before(module, one) if first.before.kernels else Before()
-                launches += _launched_again(first, one, name, form, own, moves)
+                launches += _launched_again(first, one, names, name, form, own, moves)
             else:
                 with span("emit", name):
-                    alike.append(made := _made(module, one, name, form, is_once))
+                    alike.append(made := _made(module, one, names, name, form, is_once))
                 own = made.before
                 launches += made.kernels
             buffers |= {t.name: t for t in own.workspaces}
@@ -111,14 +110,38 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     return gpu.Module(module, guarded, workspaces), notes
 
 
-def _made(module: plan.Module, one: plan.Plan, name: str, form: MovedForm, is_once: bool) -> _Made:
+class _Names:
+    """The names of launches: those of regions are for the first launch of each, whatever else is called so."""
+
+    def __init__(self, module: plan.Module):
+        self._taken = {one.name for one in module.plans}
+        self._numbers: dict[tuple[str, ...], int] = {}
+
+    def of(self, one: plan.Plan) -> str:
+        """The name of the next launch of a plan's regions: numbered but for the first."""
+        number = self._numbers[one.regions] = self._numbers.get(one.regions, 0) + 1
+        return one.name if number == 1 else self._free(f"{one.name}.", number)
+
+    def serving(self, name: str, own: str, of: str) -> str:
+        """The name of a kernel that serves a launch, which is called `own` where that is called `of`."""
+        wanted = name + own.removeprefix(of)
+        return wanted if wanted not in self._taken else self._free(f"{wanted}.", 2)
+
+    def _free(self, stem: str, number: int) -> str:
+        while f"{stem}{number}" in self._taken:
+            number += 1
+        self._taken.add(f"{stem}{number}")
+        return f"{stem}{number}"
+
+
+def _made(module: plan.Module, one: plan.Plan, names: _Names, name: str, form: MovedForm, is_once: bool) -> _Made:
     """The kernels of a plan whose launch is called `name`; `is_once`: it is made before the first run alone."""
     main, front = launch(module, one)
     main = with_settled(replace(main, body=_assuming(one, main.body)), module.program.model)
     body, words = without_unused(main.body)
     main = replace(main, name=name, body=body, is_once=is_once)
     regions = [r for r in map(module.program.program.region, one.regions) if r is not None]
-    serving = [replace(k, name=name + k.name.removeprefix(one.name), serves=name) for k in front.kernels]
+    serving = [replace(k, name=names.serving(name, k.name, one.name), serves=name) for k in front.kernels]
     tensors = {t.name: t for r in regions for t in (*r.inputs, *r.outputs)}
     kernels = (*serving, main)
     words_of = (*(frozenset(names_in(k.body)) for k in serving), frozenset(words))
@@ -126,7 +149,7 @@ def _made(module: plan.Module, one: plan.Plan, name: str, form: MovedForm, is_on
 
 
 def _launched_again(
-    made: _Made, one: plan.Plan, name: str, form: MovedForm, own: Before, moves: Moves
+    made: _Made, one: plan.Plan, names: _Names, name: str, form: MovedForm, own: Before, moves: Moves
 ) -> Iterator[Launch]:
     """The kernels of a plan launched for another, which is the same but for names and for where it reads tensors."""
     passed, moved = dict(zip(made.form.form.tensors, form.form.tensors)), dict(moves)
@@ -138,8 +161,15 @@ def _launched_again(
         if served is None:
             yield Launch(name, one.regions, kernel.name, changed, "", kernel.is_once, farther)
         else:
-            named = name + served.name.removeprefix(one.name)
-            yield Launch(named, served.regions, kernel.name, changed, name, kernel.is_once, farther)
+            yield Launch(
+                names.serving(name, served.name, one.name),
+                served.regions,
+                kernel.name,
+                changed,
+                name,
+                kernel.is_once,
+                farther,
+            )
 
 
 def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
