@@ -317,3 +317,41 @@ def test_the_graph_dsl_keeps_the_ranges_that_it_states() -> None:
         return known.low, known.high
 
     assert [found(""), found("sym n in 4..10\n"), found("sym n in 0..10\n")] == [(1, (1 << 31) - 1), (4, 10), (1, 10)]
+
+
+def test_sizes_that_would_broadcast_are_told_to_be_taken_as_one() -> None:
+    """ONNX lets either be 1: what is refused then is said at import, with what to type."""
+    added = model([node("Add", ["a", "b"], ["y"])], {"a": ["n", 2], "b": ["m", 2]}, ["y"])
+    notes: list[Any] = []
+    front.onnx_to_json(added.SerializeToString(), "", {}, {}, notes=notes)
+    assert [(d.code, d.facts["symbol"], str(d.facts["size"])) for d in notes] == [("W2106", "m", "n")]
+    again: list[Any] = []
+    stated = front.read(front.onnx_to_json(added.SerializeToString(), "", {"b": ["1", "2"]}, {}, notes=again))
+    a, b = np.ones((4, 2), np.float32), np.full((1, 2), 3, np.float32)
+    np.testing.assert_array_equal(play(stated, {"a": a, "b": b})["y"], a + b)
+    joined = model([node("Concat", ["a", "b"], ["y"], axis=1)], {"a": ["n", 2], "b": ["m", 2]}, ["y"])
+    front.onnx_to_json(joined.SerializeToString(), "", {}, {}, notes=again)
+    assert again == []
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
+@pytest.mark.parametrize(("kernel", "stride", "pads"), [(3, 2, (0, 0)), (3, 2, (1, 0)), (2, 2, (0, 0)), (5, 3, (2, 2))])
+def test_a_last_window_of_a_symbolic_axis_counts_as_that_of_a_number(
+    op: str, kernel: int, stride: int, pads: tuple[int, int]
+) -> None:
+    def pooled(size: Any) -> Any:
+        attrs = {"kernel_shape": [kernel], "strides": [stride], "pads": list(pads), "ceil_mode": 1}
+        return front.read(text(model([node(op, ["x"], ["y"], **attrs)], {"x": [1, 2, size]}, ["y"])))
+
+    symbolic = pooled("n")
+    for size in range(kernel, kernel + 8):
+        x = np.random.default_rng(size).standard_normal((1, 2, size)).astype(np.float32)
+        np.testing.assert_array_equal(play(symbolic, {"x": x})["y"], play(pooled(size), {"x": x})["y"])
+
+
+def test_a_last_window_that_may_begin_in_the_padding_needs_a_number() -> None:
+    attrs = {"kernel_shape": [2], "strides": [4], "pads": [0, 1], "ceil_mode": 1}
+    with pytest.raises(Refused) as caught:
+        front.read(text(model([node("MaxPool", ["x"], ["y"], **attrs)], {"x": [1, 2, "n"]}, ["y"])))
+    fault, _ = caught.value.diags
+    assert fault.code == "E1015" and fault.facts["mode"] == "ceil_mode" and "repeat" not in fault.why()

@@ -109,6 +109,7 @@ def _json_of(session: Session, raw: bytes) -> str:
         Path(session.file).parent if session.file else None,
         dict(getattr(session.args, "state", [])),
         getattr(session.args, "room", 0),
+        session.notes,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, parser_of, run
-from ..kit.files import write_whole
+from ..kit.files import make_folder, write_whole
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .chain import chain
@@ -88,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 doubts.look_at(stage, module)
             printed = _printer(stage, module)
             if stage in {DUMPS[word] for word in wanted}:
+                make_folder(Path(args.dump_dir))
                 write_whole(
                     Path(args.dump_dir) / f"{Path(session.file).stem or 'model'}.{stage}", printed().encode("utf-8")
                 )

@@ -38,16 +38,17 @@ def onnx_to_json(
     folder: Path | None = None,
     states: Mapping[str, str] | None = None,
     room: int = 0,
+    notes: list[Diag] | None = None,
 ) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights stay in,
     empty for a pipe; `shapes` gives sizes to inputs that leave them open, and ranges to symbols (`L:1..512`), `values`
     makes constants of inputs. `folder` is where the model's file is, for the files beside it; None for a pipe.
     `states` gives inputs the outputs that are their next values, beside those that are called so (`past.0.key` and
-    `present.0.key`); `room` is for how many rows a cache that grows has room (0: its new value stays an output). Raises
-    Refused."""
+    `present.0.key`); `room` is for how many rows a cache that grows has room (0: its new value stays an output);
+    `notes` gets the warnings. Raises Refused."""
     from .onnx import to_json
 
-    return to_json(raw, file, shapes, values, folder, states, room)
+    return to_json(raw, file, shapes, values, folder, states, room, notes)
 
 
 def language_of(text: str) -> str | None:

@@ -252,7 +252,7 @@ class _Reader(SignatureReader):
                     tensor=output,
                     declared=declared,
                     inferred=inferred,
-                    op=name,
+                    op=name if name != output else node.get("op").value,
                 )
                 ref = self.stand_in(output)
             self.refs[output] = ref

@@ -20,7 +20,7 @@ from ..ir.model import (
 )
 from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
-from ..ir.verify import nearest
+from ..ir.verify import dtypes_like, nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from .builder import Builder, Place, Ref
@@ -59,7 +59,7 @@ class SignatureReader(Reader):
         word = self.expect(dtype_node, str, f"tensor {name}", entry, "dtype")
         shape = self.expect(shape_node, list, f"tensor {name}", entry, "shape")
         if word and word not in DTYPES:
-            near = nearest(word, DTYPES)
+            near = dtypes_like(word)
             self.fault("E0101", dtype_node, name, given=word, known=", ".join(near or DTYPES))
         dims = []
         for dim in shape:

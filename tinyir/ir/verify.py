@@ -12,6 +12,9 @@ from .expr import ONE, Bound, Expr
 from .model import is_fixed
 from .ops import OPS
 from .rules import infer
+from .types import DTYPES
+
+OTHER_NAMES = {"fp16": "half", "i64": "long", "fp8e4m3": "fp8"}  # beside NumPy's and C's
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
@@ -21,6 +24,12 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     words = list(known)
     close = difflib.get_close_matches(word.upper(), [w.upper() for w in words], 3, 0.5)
     return [w for c in close for w in words if w.upper() == c][:3]
+
+
+def dtypes_like(word: str) -> list[str]:
+    """The dtypes that a word may have meant: the one that others call so, or those that are spelled alike."""
+    named = [d.name for d in DTYPES.values() if word.lower() in (d.numpy, d.cuda, OTHER_NAMES.get(d.name))]
+    return named or nearest(word, DTYPES)
 
 
 def chain_of(name: str, values: Mapping[str, Any]) -> list[str]:

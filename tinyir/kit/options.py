@@ -92,6 +92,10 @@ class Parser(argparse.ArgumentParser):
             at = words.index("--time=trace")
             words[at : at + 2] = [f"--time=trace:{words[at + 1]}"]
             end -= 1
+        choices = {o: a.choices or () for a in self._actions for o in a.option_strings if o in default}
+        for option, value in zip(words[:end], words[1:end]):
+            if value in choices.get(option, ()) and not os.path.exists(value):  # it would be the file
+                self.error(f"{value} is not a file; did you mean {option}={value}?")
         words[:end] = [f"{w}={default[w]}" if w in default else w for w in words[:end]]
         return super().parse_known_args(words, namespace)
 

@@ -61,7 +61,7 @@ def decode(raw: bytes, wants: str) -> str:
     if len(raw) > MAX_TEXT:
         raise refuse("E0006", what=Phrase("the text ({count} bytes; at most {most})", count=len(raw), most=MAX_TEXT))
     try:
-        text = raw.decode("utf-8")
+        text = raw.decode("utf-8").removeprefix("\ufeff")  # a byte order mark is not part of the text
     except UnicodeDecodeError as fault:
         raise refuse("E0007", offset=fault.start, wants=wants) from None
     if not text.strip():

@@ -59,7 +59,10 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
         if tensor.name in arrays:
             found = adopt(arrays[tensor.name], tensor.type.dtype)
             if found.dtype != numpy_dtype(tensor.type.dtype):
-                facts = {"tensor": tensor.name, "expected": tensor.type.dtype, "given": _dtype_name(found.dtype)}
+                given: Any = _dtype_name(found.dtype)
+                if found.dtype.newbyteorder("=") == numpy_dtype(tensor.type.dtype):
+                    given = Phrase("{dtype} of the other byte order", dtype=given)
+                facts = {"tensor": tensor.name, "expected": tensor.type.dtype, "given": given}
                 faults.append(Diag("E1702", tensor.name, facts, tensor.span))
     sizes, more = _bind(model, arrays, symbols)
     if faults or more:

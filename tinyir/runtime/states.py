@@ -36,6 +36,10 @@ class States(Mapping[str, np.ndarray]):
         self._buffers: dict[str, tuple[Buffer, np.ndarray]] = {}  # and an array of the shape, of one element's memory
 
     def __getitem__(self, name: str) -> np.ndarray:
+        """Raises KeyError for what is not a state, or has no value yet."""
+        if name not in self._buffers and name not in self._arrays:
+            self._must_be_state(name)
+            raise KeyError(f"{name} has no value yet: give it one before the first call, or run the program")
         if self._device is None or name not in self._buffers:
             return self._arrays[name].copy()
         self._wait()
@@ -47,12 +51,17 @@ class States(Mapping[str, np.ndarray]):
 
     def __setitem__(self, name: str, array: Any) -> None:
         """Raises KeyError for what is not a state, Refused (E1702, E1703) for an array that is not of its type."""
+        self._must_be_state(name)
         tensor = self.types[name]
         own = Model("", (tensor,), ())
         found = native(on_host(name, array))
         check_arrays(own, {name: found})
         self._wait()
         self.keep(name, found)
+
+    def _must_be_state(self, name: str) -> None:
+        if name not in self.types:
+            raise KeyError(f"{name} is not a state of the program; its states: {', '.join(self.types)}")
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name in self.types if name in self._arrays or name in self._buffers])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...kit.diag import refuse
+from ...kit.diag import Diag, refuse
 from ...kit.phrase import Phrase
 from ..program.ranges import without_ranges
 from ..program.text import show
@@ -28,13 +28,14 @@ def to_json(
     folder: Path | None = None,
     states: Mapping[str, str] | None = None,
     room: int = 0,
+    notes: list[Diag] | None = None,
 ) -> str:
     """The front-end JSON of an ONNX file's bytes. `file` is how the text shall name the file that its weights are in;
     `shapes` gives sizes to inputs whose sizes are open, by name, and symbols their ranges (`ranges`); `values` makes
     constants of inputs, their elements in row-major order. `folder` is where the model's file is: small tensors that it
     keeps in files beside it are read. `states` gives inputs the outputs that are their next values, beside those that
-    are called so; `room` is for how many rows a cache that grows has room. Raises Refused with every fault found (E0121
-    to E0128 and what lowering finds)."""
+    are called so; `room` is for how many rows a cache that grows has room; `notes` gets the warnings. Raises Refused
+    with every fault found (E0121 to E0128 and what lowering finds)."""
     from . import ops  # noqa: F401  (each file puts its rows into the table)
 
     try:
@@ -42,9 +43,8 @@ def to_json(
     except ImportError:
         raise refuse("E0121", reason=Phrase("the package onnx is not installed: pip install 'tinyir[onnx]'")) from None
     sizes, ranges = without_ranges(shapes or {})
-    return show(
-        *program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges, Wanted(states or {}, room))
-    )
+    wanted = Wanted(states or {}, room)
+    return show(*program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges, wanted, notes))
 
 
 __all__ = ["to_json"]

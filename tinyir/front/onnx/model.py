@@ -117,15 +117,24 @@ def opsets_of(model: Any) -> dict[str, int]:
 
 
 def program_of(
-    model: Any, weights: Weights, shapes: Words, values: Words, ranges: Ranges, wanted: Wanted | None = None
+    model: Any,
+    weights: Weights,
+    shapes: Words,
+    values: Words,
+    ranges: Ranges,
+    wanted: Wanted | None = None,
+    notes: list[Diag] | None = None,
 ) -> tuple[str, Program, list[str], list[str]]:
     """The model's name, its program, and the names of its inputs and outputs. `ranges` bound symbols; one that an op
-    needs to equal another size is that size; `wanted` says what is a state. Raises Refused with every fault found."""
+    needs to equal another size is that size; `wanted` says what is a state; `notes` gets the warnings (W2106). Raises
+    Refused with every fault found."""
     equal: dict[str, Expr] = {}
     while True:
         try:
             return _program_of(model, weights, shapes, values, ranges, equal, wanted or Wanted())
         except Unequal as found:
+            if notes is not None and found.note is not None:
+                notes.append(found.note)
             equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {
                 found.symbol: found.size
             }

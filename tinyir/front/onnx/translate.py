@@ -28,10 +28,11 @@ MAX_NODES = 50_000  # of the model once its functions and loops are written out
 
 
 class Unequal(Exception):
-    """An op needs a symbol to equal another size: the model is translated again with that size in its place."""
+    """An op needs a symbol to equal another size: the model is translated again with that size in its place. `note`
+    says so where the op would broadcast a size of 1."""
 
-    def __init__(self, symbol: str, size: Expr):
-        self.symbol, self.size = symbol, size
+    def __init__(self, symbol: str, size: Expr, note: Diag | None = None):
+        self.symbol, self.size, self.note = symbol, size, note
 
 
 class Scope:
@@ -265,19 +266,23 @@ def raise_unequal(node: Node) -> None:
                 (first[-2 if is_turned[0] else -1], shape[-1 if is_turned[1] or len(shape) == 1 else -2]),
                 *pairs[2:],
             ]
+        is_broadcast = op not in ("Concat", "MatMul", "Gemm")
         for x, y in pairs:
             if 1 not in (x.constant, y.constant):
-                _raise_where_solved(x - y)
+                _raise_where_solved(x - y, node if is_broadcast and x.name and y.name else None)
 
 
-def _raise_where_solved(difference: Expr) -> None:
-    """Raises Unequal with what makes the difference 0, where one symbol does: the later operand's, if both have one."""
+def _raise_where_solved(difference: Expr, node: Node | None) -> None:
+    """Raises Unequal with what makes the difference 0, where one symbol does: the later operand's, if both have one.
+    `node`: that would broadcast either symbol if it were 1."""
     for sign in (-1, 1):
         for coefficient, monomial in difference.terms:
             if coefficient == sign and len(monomial) == 1 and isinstance(monomial[0], str):
                 size = Expr.of(monomial[0]) - sign * difference
                 if monomial[0] not in size.names() and (size.constant is None or size.constant >= 0):
-                    raise Unequal(monomial[0], size)
+                    facts = {"symbol": monomial[0], "size": size}
+                    note = Diag("W2106", node_word(node.proto), {"op": word_of(node.proto), **facts}) if node else None
+                    raise Unequal(monomial[0], size, note)
 
 
 def word_of(node: Any) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from ...ir.expr import Expr
-from ...kit.diag import refuse
+from ...kit.diag import Refused, refuse
+from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from .contraction import acc_dtype, tensor
 from .table import MANY, Attr, Attrs, front_op
@@ -41,8 +42,12 @@ def _letters(equation: str, refs: list[Ref]) -> tuple[list[str], str]:
     text = equation.replace(" ", "")
     found = re.fullmatch(r"((?:[A-Za-z]|\.\.\.|,)*)(?:->((?:[A-Za-z]|\.\.\.)*))?", text)
     sides = found[1].split(",") if found else []
-    if len(sides) != len(refs) or any(s.count("...") > 1 for s in [*sides, found[2] or ""]):
-        raise refuse("E1021", equation=equation, operands=len(refs))
+    if not found or any(s.count("...") > 1 for s in [*sides, found[2] or ""]):
+        raise _bad(equation, Phrase("letters, `,`, `->` and one `...` for each operand are what there can be"))
+    if len(sides) != len(refs):
+        raise _bad(
+            equation, Phrase("it is of {stated} operands, and {given} are given", stated=len(sides), given=len(refs))
+        )
     widest = 0
     for i, (side, ref) in enumerate(zip(sides, refs)):
         hidden = ref.rank - len(side.replace("...", ""))
@@ -57,9 +62,16 @@ def _letters(equation: str, refs: list[Ref]) -> tuple[list[str], str]:
         )
     else:
         out = found[2].replace("...", _HIDDEN[:widest][::-1])
-    if len(set(out)) < len(out) or not set(out) <= set(every):
-        raise refuse("E1021", equation=equation, operands=len(refs))
+    for letter in out:
+        if letter not in every:
+            raise _bad(equation, Phrase("no operand has {letter}", letter=letter))
+        if out.count(letter) > 1:
+            raise _bad(equation, Phrase("the result has {letter} twice", letter=letter))
     return sides, out
+
+
+def _bad(equation: str, fault: Phrase) -> Refused:
+    return refuse("E1021", equation=equation, fault=fault)
 
 
 def _diagonal(b: Builder, x: Ref, letters: str) -> tuple[Ref, str]:

@@ -37,7 +37,8 @@ def _operands(operands: tuple[Operand, ...], op: str) -> list[Ref]:
 
 @front_op("Gather", inputs=2, attrs=[Attr("axis", "int", 0)])
 def gather(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """`x` read along `axis` at an index tensor, whose axes take the place of that axis."""
+    """`x` read along `axis` at an index tensor, whose axes take the place of that axis. A negative index counts from
+    the end, and one that is out of range reads 0."""
     if isinstance(operands[1], Literal):
         operands = (operands[0], b.const(operands[1].value, DTYPES["i64"]))
     x, index = _operands(operands, "Gather")
@@ -48,7 +49,8 @@ def gather(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
 @front_op("Embedding", inputs=2)
 def embedding(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """Rows of a table [V, D] at an index tensor."""
+    """Rows of a table [V, D] at an index tensor. A negative index counts from the end, and one that is out of range
+    reads 0."""
     table, index = _operands(operands, "Embedding")
     if table.rank != 2:
         raise refuse("E1012", op="Embedding", tensor=table.tensor, given=table.type, wanted=2)
@@ -88,7 +90,7 @@ def _check_shapes(x: Ref, index: Ref, axis: int) -> None:
 @front_op("GatherElements", inputs=2, attrs=[Attr("axis", "int", 0)])
 def gather_elements(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """For each element of an index tensor of x's rank, the element of x at that index along `axis` and at its own place
-    along the others."""
+    along the others. A negative index counts from the end, and one that is out of range reads 0."""
     x, index = _operands(operands, "GatherElements")
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)
@@ -114,7 +116,8 @@ _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min
 )
 def scatter(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """A copy of x in which each element of `updates` is put, added, multiplied, or kept if greater or less, at its
-    index along `axis` and at its own place along the others."""
+    index along `axis` and at its own place along the others. A negative index counts from the end; an update at one
+    that is out of range is left out."""
     x, index, update = _operands(operands, "Scatter")
     axis = axis_of(attrs.axis, x.rank)
     _check_shapes(x, index, axis)

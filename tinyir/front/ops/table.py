@@ -16,7 +16,7 @@ from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
-from ...ir.verify import nearest
+from ...ir.verify import dtypes_like, nearest
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
@@ -114,7 +114,9 @@ def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, 
             value = checked[attr.name] = _READERS[attr.kind](item, attr)
         except ValueError:
             checked[attr.name] = None
-            faults.append(Diag("E0103", at, {"key": attr.name, "expected": expected(attr)}))
+            near = dtypes_like(item) if attr.kind == "dtype" and isinstance(item, str) else []
+            words = Phrase("a dtype: did you mean {near}?", near=", ".join(near)) if near else expected(attr)
+            faults.append(Diag("E0103", at, {"key": attr.name, "expected": words}))
             continue
         numbers = value if isinstance(value, tuple) else (value,)
         if not all(_is_in_range(n, attr) for n in numbers):

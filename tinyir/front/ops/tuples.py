@@ -85,7 +85,7 @@ _REDUCTIONS = {"none": "UPDATE", "add": "SUM", "mul": "PROD", "max": "MAX", "min
 @front_op("ScatterND", inputs=3, attrs=[Attr("reduction", "word", "none", words=tuple(_REDUCTIONS))])
 def scatter_nd(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """A copy of x in which elements, or slices, of `updates` are put, added, multiplied, or kept if greater or less, at
-    tuples of indices."""
+    tuples of indices. A negative index counts from the end; an update at one that is out of range is left out."""
     x, index, update = (tensor(o, "ScatterND", i) for i, o in enumerate(operands))
     depth = _depth(index, "ScatterND", x.rank)
     sizes, rest = x.shape[:depth], x.shape[depth:]

@@ -389,10 +389,14 @@ def _folded(b: Builder, seen: Ref, axes: tuple[int, ...], attrs: Attrs, acc: obj
 
 
 def _ceiling(size: Expr, pair: tuple[Expr, Expr], kernel: Expr, stride: int, dilation: int, axis: int) -> Expr:
-    """How much more to pad so that the last, partial window counts; it must begin within x or what is put before it."""
+    """How much more to pad so that the last, partial window counts; it must begin within x or what is put before it,
+    which it does for any size where no more than a window is left to its end."""
     room = size + pair[0] + pair[1] - (kernel - 1) * dilation - 1
     if room.constant is None:
-        raise refuse("E1015", mode="ceil_mode", axis=axis + 2)
+        spare = (kernel - 1) * dilation - pair[1] - (stride - 1)
+        if spare.constant is None or spare.constant < 0:
+            raise refuse("E1015", mode="ceil_mode", axis=axis + 2)
+        return stride * room.ceildiv(stride) - room
     more = -room.constant % stride
     begin = room.constant + more
     return Expr.of(more) if more and begin < (size + pair[0]).constant else ZERO

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...ir.plan import Async, Cluster, Consumers, Load, Plan, SplitK, Store
+from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ...target.arch import ARCHS
 from ...target.hopper import HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
@@ -223,8 +224,13 @@ def _async(case: Case) -> Accepts:
     kernel = case.kernel.results
     read = (*reads_of(plan, case.problem.region, kernel), *blocks_of(plan, case.problem.region, kernel))
     reads_ahead = bool(read)  # beside the epilogue of the tile before
-    ways = ("",) if not plan.persistent else ("epilogue",) if plan.takes_turns or reads_ahead else ("", "epilogue")
+    ways = ("epilogue",) if plan.takes_turns or reads_ahead else ("", "epilogue")
     ahead = range(_least_stages(plan), plan.stages + 1)
+    if not plan.persistent:
+        words = Phrase(
+            "prefetch {least} to {most}, and no overlap, where persistent is 0", least=ahead.start, most=plan.stages
+        )
+        return where(words, lambda given: given is not None and not given.overlap and given.prefetch in ahead)
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))
 
 

@@ -1,0 +1,111 @@
+"""Mistakes that newcomers make, and what they read: each message says what is wrong in words that help."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyir
+from tinyir.kit.diag import Refused
+
+from ..commands import ROOT, run_line
+
+X = {"dtype": "fp32", "shape": [4]}
+
+
+def written(graph: list[dict[str, Any]], **tensors: Any) -> bytes:
+    """Front-end JSON with inputs x and y and an output z."""
+    signature = {"inputs": [{"tensor": n} for n in tensors if n != "z"], "outputs": [{"tensor": "z"}]}
+    return json.dumps({"signature": signature, "tensors": tensors, "graph": graph}).encode()
+
+
+ADDED = written([{"op": "Elementwise", "fn": "add", "inputs": ["x", "y"], "outputs": ["z"]}], x=X, y=X, z=X)
+
+
+def cast_to(dtype: str) -> bytes:
+    return written([{"op": "Cast", "to": dtype, "inputs": ["x"], "outputs": ["z"]}], x=X, z=X)
+
+
+def einsum(equation: str) -> bytes:
+    square = {"dtype": "fp32", "shape": [4, 4]}
+    node = {"op": "Einsum", "equation": equation, "inputs": ["x", "y"], "outputs": ["z"]}
+    return written([node], x=square, y=square, z=square)
+
+
+SAID = {
+    "a dtype as NumPy calls it": ("tiny-front", cast_to("float16"), "did you mean fp16?"),
+    "a dtype as C calls it": ("tiny-front", cast_to("double"), "did you mean fp64?"),
+    "a dtype as torch calls it": ("tiny-front", cast_to("half"), "did you mean fp16?"),
+    "a dtype of a tensor": ("tiny-front", ADDED.replace(b"fp32", b"bfloat16", 1), "one of bf16\n"),
+    "a letter that no operand has": ("tiny-front", einsum("ij,jk->iq"), "no operand has q"),
+    "a letter twice in the result": ("tiny-front", einsum("ij,jk->ii"), "the result has i twice"),
+    "operands that are not there": ("tiny-front", einsum("ij->i"), "it is of 1 operands, and 2 are given"),
+    "another shape than the op gives": (
+        "tiny-front",
+        written(
+            [{"op": "Elementwise", "fn": "neg", "inputs": ["x"], "outputs": ["z"]}],
+            x=X,
+            z={"dtype": "fp32", "shape": [5]},
+        ),
+        "z is declared fp32[5], but Elementwise gives fp32[4]",
+    ),
+    "an option's value apart from it": ("tinyc --paranoid sim", ADDED, "did you mean --paranoid=sim?"),
+    "the form of remarks apart from them": ("tiny-front --remarks json", ADDED, "did you mean --remarks=json?"),
+    "persistent taken away": (
+        "tiny-gpu",
+        (ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.plan").read_bytes().replace(b"persistent 132", b"", 1),
+        "where persistent is 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", SAID)
+def test_a_mistake_is_answered_with_what_helps(mistake: str) -> None:
+    line, given, words = SAID[mistake]
+    done = run_line(f"{line} --lang en --diag plain", given)
+    assert done.code in (1, 2) and done.out == b"" and words in done.err.decode(), done.err.decode()
+
+
+@pytest.mark.parametrize("filters", ["tiny-front", "tiny-front | tiny-index", "tinyc"])
+def test_a_byte_order_mark_is_no_character_of_a_text(filters: str) -> None:
+    marked, plain = (run_line(filters, mark + ADDED) for mark in (b"\xef\xbb\xbf", b""))
+    assert marked.code == 0 and marked.out == plain.out
+    text = run_line("tiny-front", ADDED).out
+    assert run_line("tiny-index", b"\xef\xbb\xbf" + text).out == run_line("tiny-index", text).out != b""
+
+
+def test_the_folder_of_dumps_is_made(tmp_path: Path) -> None:
+    done = run_line(f"tinyc --dump tiny --dump-dir {tmp_path}/new/folder", ADDED)
+    assert done.code == 0 and [p.suffix for p in (tmp_path / "new" / "folder").iterdir()] == [".tiny"]
+
+
+def test_an_array_of_the_other_byte_order_is_told_from_its_dtype() -> None:
+    program = tinyir.compile(ADDED.decode(), device="cpu")
+    with pytest.raises(Refused) as caught:
+        program(np.arange(4, dtype=">f4"), np.arange(4, dtype="f4"))
+    assert caught.value.diags[0].why() == "x must be fp32, not fp32 of the other byte order"
+
+
+def test_a_name_that_is_no_state_is_answered_with_those_that_are() -> None:
+    program = tinyir.compile(ADDED.decode(), device="cpu")
+    with pytest.raises(KeyError, match="q is not a state of the program; its states: "):
+        program.states["q"]
+    with pytest.raises(KeyError, match="q is not a state"):
+        program.states["q"] = np.zeros(4)
+
+
+def test_outputs_are_written_though_the_check_fails(tmp_path: Path) -> None:
+    """What is wrong is looked at in the file that was asked for."""
+    cuda = run_line("tinyc", ADDED).out.decode()
+    head, body = cuda.split("__global__", 1)
+    wrong = f"{head}__global__{body.replace('] + y', '] - y')}"
+    assert wrong != cuda
+    (tmp_path / "k.cu").write_text(wrong, encoding="utf-8")
+    done = run_line(f"tiny-run {tmp_path}/k.cu --device sim --random 1 --check --out {tmp_path}/z.npz")
+    assert done.code == 1 and b"E1731" in done.err
+    with np.load(tmp_path / "z.npz") as found:
+        assert found["z"].shape == (4,)
