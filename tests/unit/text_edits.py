@@ -8,11 +8,13 @@ left of a section's tokens is punctuation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 TOKEN = re.compile(r"%?[A-Za-z_][\w.]*|\d+\.\d+|\d+|->|<=|[<+*-]")
 BRACKET = re.compile(r"\[([^\[\]]*,[^\[\]]*)\]")
+DECLARED = re.compile(r"^(?:region|kernel|  in|  out|  buffer) +([\w.]+)")
+AGAIN = re.compile(r"launch |region .* as |  tensors ")  # lines of names alone
 AXIS = re.compile(r"[iko]\d+")
 SISTERS = (  # words that may take one another's place
     ("broadcast", "", "indirect"),
@@ -56,12 +58,13 @@ def edits_of(text: str, first: str, last: str = "") -> Iterator[Edit]:
     begin = next(n for n, line in enumerate(lines) if line.startswith(first))
     end = next((n for n, line in enumerate(lines) if n > begin and last and line.startswith(last)), len(lines))
     names = {t for line in lines for t in TOKEN.findall(line)}
+    declared = sorted({name for line in lines for name in DECLARED.findall(line)})
     seen = {text}
     for at in range(begin, end):
         line = lines[at]
         if not line.strip() or re.match(r"\s+from \S+ : ", line):
             continue
-        for new in (*_of_line(line, names), (line, ""), (line, f"{line}\n{line}")):
+        for new in (*_of_line(line, names, declared), (line, ""), (line, f"{line}\n{line}")):
             before, after = new
             changed = line.replace(before, after, 1) if before == line else after
             whole = "\n".join([*lines[:at], *([changed] if changed else []), *lines[at + 1 :]]) + "\n"
@@ -70,11 +73,12 @@ def edits_of(text: str, first: str, last: str = "") -> Iterator[Edit]:
                 yield Edit(at + 1, line.strip(), changed.strip(), whole)
 
 
-def _of_line(line: str, names: set[str]) -> Iterator[tuple[str, str]]:
+def _of_line(line: str, names: set[str], declared: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(token, the line with one of its sisters in its place) of each token, and the line with the first two items of a
     bracket exchanged."""
     for found in TOKEN.finditer(line):
-        for sister in _sisters(found[0], names):
+        others = declared if AGAIN.match(line) and found[0] in declared else ()
+        for sister in (*_sisters(found[0], names), *(name for name in others if name != found[0])):
             yield found[0], line[: found.start()] + sister + line[found.end() :]
     for found in BRACKET.finditer(line):
         one, two, *rest = found[1].split(",")
