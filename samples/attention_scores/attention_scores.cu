@@ -48,15 +48,15 @@
 //   buffer n8.Q.padded : fp16[B, H, M, 64*floor((D + 63)/64)]
 //   buffer n8.K.padded : fp16[B, H, N, 64*floor((D + 63)/64)]
 //   tensor_map a.map = Q box [1, 1, 128, 64] swizzle 128
-//   tensor_map b.map = K box [1, 1, 128, 64] swizzle 128
+//   tensor_map b.map = K box [1, 1, 64, 64] swizzle 128
 //   tensor_map n8.out.map = n8 box [1, 1, 64, 32] swizzle 128
 //   tensor_map a.map.2 = n8.Q.padded box [1, 1, 128, 64] swizzle 128
-//   tensor_map b.map.2 = n8.K.padded box [1, 1, 128, 64] swizzle 128
-//   launch n8 : sm90 grid [132] block [384] smem 229472 B
+//   tensor_map b.map.2 = n8.K.padded box [1, 1, 64, 64] swizzle 128
+//   launch n8 : sm90 grid [132] block [384] smem 229504 B
 //     tensors []  maps [a.map, b.map, n8.out.map]  symbols [B, H, M, D, N]
 //     assume 8*floor(D/8) = D and 4*floor(N/4) = N and 1 <= D
 //     assume B*H < 2147418112
-//     assume B*H*floor((M + 127)/128)*floor((N + 127)/128) < 2147418112
+//     assume B*H*floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
 //   launch n8.2.pad as n8_2_pad of n8 for n8.2 : sm90 grid [floor((B*H*M + 7)/8)*floor((D + 511)/512) + floor((B*H*N + 7)/8)*floor((D + 511)/512)] block [256]
 //     tensors [Q, K, n8.Q.padded, n8.K.padded]  symbols [B, H, M, D, N]
@@ -64,11 +64,11 @@
 //     assume floor((B*H*N + 7)/8)*floor((D + 511)/512) < 2147418112
 //     assume floor((B*H*M + 7)/8)*floor((D + 511)/512) + floor((B*H*N + 7)/8)*floor((D + 511)/512) < 2147418112
 //     flops 0  bytes 0
-//   launch n8.2 as n8_2 of n8 : sm90 grid [132] block [384] smem 229472 B early
+//   launch n8.2 as n8_2 of n8 : sm90 grid [132] block [384] smem 229504 B early
 //     tensors [n8]  maps [a.map.2, b.map.2]  symbols [B, H, M, D, N]
 //     assume 1 <= D
 //     assume B*H < 2147418112
-//     assume B*H*floor((M + 127)/128)*floor((N + 127)/128) < 2147418112
+//     assume B*H*floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
 //   launch n8.3 as n8_3 of n8 : sm90 grid [floor((N + 127)/128), floor((M + 127)/128), B*H] block [16, 16]
 //     tensors [Q, K, n8]  symbols [M, D, N]
@@ -104,7 +104,7 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added);
 template <int count> __device__ __forceinline__ void take_registers();
 template <int count> __device__ __forceinline__ void give_registers();
 __device__ uint4 load_kept(const void *from);
@@ -146,21 +146,15 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n64k16_fp16(float (&d)[32], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63 "
-    "}, %64, %65, p, 1, 1, %67, %68; }"
+    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31 "
+    "}, %32, %33, p, 1, 1, %35, %36; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 template <int count> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count)); }
@@ -282,7 +276,7 @@ template <int n, class T, class S> __device__ __forceinline__ void load_near_las
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction warp_specialized: tile [128, 128, 64], stages 6
+// plan contraction warp_specialized: tile [128, 64, 64], stages 8
 extern "C" __global__ void __launch_bounds__(384, 1)
 n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, const __grid_constant__ tensor_map n8_out_map, int B, int H, int M, int D, int N)
 {
@@ -294,17 +288,17 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
   if (thread_x == 32) prefetch_map(&n8_out_map);
-  fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [128, 64], swizzled by 128 B
+  fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
   float *const n8_out = (float *)(smem + 196608);  // 4 x [64, 32], swizzled by 128 B
   unsigned long long *const full = (unsigned long long *)(smem + 229376);
-  mbarriers_init<6, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 229424);
-  mbarriers_init<6, 12>(empty, 2);
+  mbarriers_init<8, 12>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229440);
+  mbarriers_init<8, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 127) / 128;
-  const int tiles_n = (N + 127) / 128;
+  const int tiles_n = (N + 63) / 64;
   const int tiles = (int)((long long)B * H * tiles_m * tiles_n);
   const int steps = (D + 63) / 64;
   launch_next();
@@ -319,14 +313,14 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
         const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
         const int m0 = 128 * tm;
-        const int n0 = 128 * tn;
+        const int n0 = 64 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 32768);
+          mbarrier_expect(&full[p_slot], 24576);
           tma_load_4d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0, (long long)(batch % H), batch / H);
-          tma_load_4d(b + 8192 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
-          if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
+          tma_load_4d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
+          if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
@@ -335,10 +329,10 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
     const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 5;
+    int s_previous = 7;
     const int part = 64 * warpgroup_index;
     int o_slot = 0;
-    float acc[64];  // this thread's part of [64, 128]
+    float acc[32];  // this thread's part of [64, 64]
     // region n8: n8.out
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
@@ -346,28 +340,28 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
       const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
-      const int n0 = 128 * tn;
+      const int n0 = 64 * tn;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         wgmma_wait<1>();
         if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
-        if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      for (int j = 0; j < 2; ++j) {
         if (warpgroup_thread == 0) tma_store_wait<1>();
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
@@ -393,7 +387,7 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction warp_specialized: tile [128, 128, 64], stages 6
+// plan contraction warp_specialized: tile [128, 64, 64], stages 8
 extern "C" __global__ void __launch_bounds__(256)
 n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restrict__ n8_Q_padded, fp16 *__restrict__ n8_K_padded, int B, int H, int M, int D, int N)
 {
@@ -464,7 +458,7 @@ n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restric
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction warp_specialized: tile [128, 128, 64], stages 6
+// plan contraction warp_specialized: tile [128, 64, 64], stages 8
 extern "C" __global__ void __launch_bounds__(384, 1)
 n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int B, int H, int M, int D, int N)
 {
@@ -475,17 +469,17 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
   extern __shared__ __align__(1024) unsigned char smem[];
   if (thread_x == 32) prefetch_map(&a_map);
   if (thread_x == 32) prefetch_map(&b_map);
-  fp16 *const a = (fp16 *)smem;  // 6 x [128, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 98304);  // 6 x [128, 64], swizzled by 128 B
+  fp16 *const a = (fp16 *)smem;  // 8 x [128, 64], swizzled by 128 B
+  fp16 *const b = (fp16 *)(smem + 131072);  // 8 x [64, 64], swizzled by 128 B
   float *const n8_out = (float *)(smem + 196608);  // 2 x [64, 64], swizzled by 128 B
   unsigned long long *const full = (unsigned long long *)(smem + 229376);
-  mbarriers_init<6, 12>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 229424);
-  mbarriers_init<6, 12>(empty, 2);
+  mbarriers_init<8, 12>(full, 1);
+  unsigned long long *const empty = (unsigned long long *)(smem + 229440);
+  mbarriers_init<8, 12>(empty, 2);
   fence_mbarrier_init();
   __syncthreads();
   const int tiles_m = (M + 127) / 128;
-  const int tiles_n = (N + 127) / 128;
+  const int tiles_n = (N + 63) / 64;
   const int tiles = (int)((long long)B * H * tiles_m * tiles_n);
   const int steps = (D + 63) / 64;
   wait_previous();
@@ -501,14 +495,14 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
         const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
         const int tm = tm_tn.row, tn = tm_tn.column;
         const int m0 = 128 * tm;
-        const int n0 = 128 * tn;
+        const int n0 = 64 * tn;
         #pragma unroll 1
         for (int k = 0; k < steps; ++k) {
           mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 32768);
+          mbarrier_expect(&full[p_slot], 24576);
           tma_load_4d(a + 8192 * p_slot, &a_map, &full[p_slot], 64 * k, m0, (long long)(batch % H), batch / H);
-          tma_load_4d(b + 8192 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
-          if (++p_slot == 6) { p_slot = 0; p_phase ^= 1; }
+          tma_load_4d(b + 4096 * p_slot, &b_map, &full[p_slot], 64 * k, n0, (long long)(batch % H), batch / H);
+          if (++p_slot == 8) { p_slot = 0; p_phase ^= 1; }
         }
       }
     }
@@ -517,9 +511,9 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
     const int warpgroup_index = thread_x / 128 - 1;
     int s_slot = 0;
     unsigned int s_phase = 0;
-    int s_previous = 5;
+    int s_previous = 7;
     const int part = 64 * warpgroup_index;
-    float acc[64];  // this thread's part of [64, 128]
+    float acc[32];  // this thread's part of [64, 64]
     // region n8: n8.out, n8
     #pragma unroll 1
     for (int tile = cta_x; tile < tiles; tile += 132) {
@@ -527,41 +521,38 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
       const tile_place tm_tn = grouped_tile((long long)tile - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
       const int tm = tm_tn.row, tn = tm_tn.column;
       const int m0 = 128 * tm;
-      const int n0 = 128 * tn;
+      const int n0 = 64 * tn;
       #pragma unroll 1
       for (int k = 0; k < steps; ++k) {
         mbarrier_wait(&full[s_slot], s_phase);
         wgmma_fence();
         {
           const unsigned long long a_start = matrix_descriptor(a + 64 * part + 8192 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 8192 * s_slot, 16, 1024);
+          const unsigned long long b_start = matrix_descriptor(b + 4096 * s_slot, 16, 1024);
           #pragma unroll
           for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
+            wgmma_m64n64k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
           wgmma_commit();
         }
         wgmma_wait<1>();
         if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
         s_previous = s_slot;
-        if (++s_slot == 6) { s_slot = 0; s_phase ^= 1; }
+        if (++s_slot == 8) { s_slot = 0; s_phase ^= 1; }
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+      warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        warpgroup_barrier(2 + warpgroup_index);
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
         #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            swizzled_at<128>(n8_out + 4096 * warpgroup_index + 2048 * (n / 32), r, n % 32) = acc[element_ + 32 * j + 8 * piece];
-          }
+        for (int element_ = 0; element_ < 8; ++element_) {
+          const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+          const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+          swizzled_at<128>(n8_out + 4096 * warpgroup_index + 2048 * (n / 32), r, n % 32) = acc[element_ + 8 * piece];
         }
-        warpgroup_barrier(2 + warpgroup_index);
-        store_rows<64, 64, 128, 64>(&n8[(long long)M * N * batch + (long long)N * m0 + (long long)N * part + 64 * j + n0], N, n8_out + 4096 * warpgroup_index, M - m0 - part, N - 64 * j - n0);
       }
+      warpgroup_barrier(2 + warpgroup_index);
+      store_rows<64, 64, 128, 64>(&n8[(long long)M * N * batch + (long long)N * m0 + (long long)N * part + n0], N, n8_out + 4096 * warpgroup_index, M - m0 - part, N - n0);
     }
   }
 }

@@ -110,7 +110,12 @@ def test_tiles_that_are_taken_twice_or_not_at_all_are_found(old: str, new: str, 
 
 @pytest.mark.parametrize(
     "sizes, takes_turns",
-    [("M=4096, N=3072, K=768", True), ("M=8192, N=8192, K=8192", False), ("M=1024, N=50257, K=768", False)],
+    [
+        ("M=4096, N=3072, K=768", True),
+        ("M=16384, N=16384, K=1024", True),
+        ("M=8192, N=8192, K=8192", False),
+        ("M=1024, N=50257, K=768", False),
+    ],
 )
 def test_they_take_turns_where_a_sum_is_short(sizes: str, takes_turns: bool) -> None:
     """Where the end of a tile takes as long as a part of its sum, and not where it is little beside it, or all warps of

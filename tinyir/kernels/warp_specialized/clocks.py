@@ -101,7 +101,9 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     )
     moved = moved + t["again"] * least(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes, depths)
     fetching = most(
-        moved / least(device.dram_bytes_per_us, in_flight / t["flight_us"]),
+        moved / device.dram_bytes_per_us,
+        # of what has many waves, writes go on beside the loads of the next tile
+        (moved - pick(clusters > slots, least(moved, _written(region, sizes)), 0.0)) / (in_flight / t["flight_us"]),
         _share_of_sm(plan, kernel, sizes, depths, device) / t["sm_bytes_per_us"],
     )
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
@@ -114,6 +116,11 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         "memory": pick(is_computing, memory, joined) + before,
     }
     return Clocks(parts, t["start_us"])
+
+
+def _written(region: Region, sizes: Mapping[str, int]) -> float:
+    """Bytes of the outputs, which nothing waits for."""
+    return float(sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.outputs))
 
 
 def _depths(region: Region, kernel: Contraction, sizes: Mapping[str, int]) -> tuple[float, float]:
