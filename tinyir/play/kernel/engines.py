@@ -122,9 +122,11 @@ class Engines(Computing):
         start = [np.asarray(self.units(e, size)).reshape(-1, 1, 1) for e in s.source.index] or [0, 0]
         tile = self.run.shared[s.source.name]
         index = (self.party.cta, self._slot(s.source), start[0] + rows, start[1] + columns)
-        held[self._slot(s.to)] = fetched(tile, index)
+        where = self.at_work(held.shape[1])
+        to = held[self._slot(s.to)]
+        to[where] = np.broadcast_to(fetched(tile, index), to.shape)[where]
         if s.low is not None:
-            self.held[s.low.name][self._slot(s.low)] = 0
+            self.held[s.low.name][self._slot(s.low)][where] = 0
 
     def _split(self, s: nodes.Split, here: Here) -> None:
         """Nothing is left of what a matrix unit does not look at, since here it looks at all of it."""
@@ -141,7 +143,9 @@ class Engines(Computing):
         left, right = (self.held[p.name][self._slot(p)] for p in (s.a, s.b))
         first = int(self._number(s.a.index[1])) if s.a.index else 0
         left = left[:, :, first : first + right.shape[1]]
-        self.held[s.acc][0] += _product(left, right)
+        acc = self.held[s.acc][0]
+        where = self.at_work(len(acc))
+        acc[where] += _product(left[where], right[where])
 
     def _wgmma(self, s: nodes.Wgmma, here: Here) -> None:
         zero = False if s.zero is None else holds(s.zero, self.names)
@@ -162,7 +166,8 @@ class Engines(Computing):
             source = fold.reduce(source.reshape(*source.shape[:2], -1, PARTS, 2), axis=(2, 4))
         elif not is_parts[1]:
             source = fold.reduce(source, axis=2)
-        to[...] = fold(to, source)
+        where = self.at_work(len(to))
+        to[where] = fold(to[where], source[where])
 
     # --- folds over threads
 

@@ -206,6 +206,11 @@ class Computing(Threads):
             raise Unknown
         return found
 
+    def at_work(self, units: int) -> Any:
+        """Which of the units of threads are at work: a unit goes together."""
+        at = True if self.at is None else self.at
+        return np.broadcast_to(at, (self.count,)).reshape(units, -1).any(1)
+
     # --- statements
 
     def _reg(self, s: nodes.Reg, here: Here) -> None:
@@ -218,7 +223,7 @@ class Computing(Threads):
         if s.name not in self.held or self.at is None:
             self.held[s.name] = made
         else:
-            where = np.broadcast_to(self.at, (self.count,)).reshape(units, -1).any(1)
+            where = self.at_work(units)
             self.held[s.name][:, where] = made[:, where]
 
     def _value(self, s: nodes.Value, here: Here) -> None:
