@@ -18,7 +18,7 @@ from tinyir.kernels.few_rows.match import pieces_of, product_of
 from tinyir.kernels.problem import kernels_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
-from tinyir.lower.plan import candidates
+from tinyir.lower.plan import CROWDED, candidates
 from tinyir.play.tiny import play
 from tinyir.sim.host import COMPILERS
 
@@ -38,9 +38,16 @@ CASES = {  # rows, columns, depth, bits, block
 
 
 def plans_of(module: region.Module) -> list[plan.Plan]:
-    """Those of the families."""
+    """Those of the families that fit an SM."""
     found = candidates(module, module.program.regions[0], "sm90", "h200")
-    return [c.plan for c in found if c.plan.algo in ("few_rows", "one_row")]
+    return [c.plan for c in found if c.plan.algo in ("few_rows", "one_row") and c.rejected in ("", CROWDED)]
+
+
+def test_warps_without_a_piece_of_the_sum_leave_zeros() -> None:
+    """Playback of the kernel has no numbers for the operands of a warp that the loop over the sum leaves out."""
+    module: Any = lowered_to(model_of(9, 16, 256, 2, 64), "region")
+    idle = [p for p in plans_of(module) if p.tile[1:] == (16, 512) and p.threads == (32, 1, 4) and p.widest == 32]
+    assert idle and all(check_gpu(to_gpu.lower(plan.Module(module, (p,)))) == [] for p in idle)
 
 
 @needs_host_compiler
@@ -178,6 +185,14 @@ def test_sixty_rows_unpack_weights_beside_their_product(bits: int) -> None:
     module: Any = lowered_to(model_of(60, 4096, 4096, bits, 128), "plan")
     (chosen,) = module.plans
     assert chosen.algo == "few_rows" and chosen.tile[0] == 64
+
+
+@pytest.mark.parametrize(("columns", "depth", "each"), [(28672, 8192, 64), (4096, 4096, 32)])
+def test_a_warp_has_as_many_columns_as_leave_work_for_all(columns: int, depth: int, each: int) -> None:
+    """Each warp reads all rows: with 64 columns half as often as with 32."""
+    module: Any = lowered_to(model_of(64, columns, depth, 4, 128), "plan")
+    (chosen,) = module.plans
+    assert chosen.tile[1] // chosen.threads[1] == each
 
 
 def test_rows_are_read_a_group_at_a_time() -> None:

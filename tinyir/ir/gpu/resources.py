@@ -8,6 +8,7 @@ from typing import Any
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...target.arch import ARCHS, Arch
+from ..body import Read
 from . import nodes
 from .nodes import Kernel
 from .walk import Visit, names_in, statements
@@ -106,10 +107,12 @@ def _registers_of_roles(kernel: Kernel, roles: list[nodes.Role], arch: Arch) -> 
 
 def _registers_held(body: Any, is_exact: bool = False) -> int:
     """32-bit registers a thread in declared arrays where most are held at once: from an array's declaration to the end
-    of its block, or if `is_exact` to the last statement of the block that names it."""
+    of its block, or if `is_exact` to the last statement of the block that names it, as words what memory fills so."""
     last: dict[str, int] = {}
+    in_words: frozenset[str] = frozenset()
     if is_exact:
         last = {name: at for at, s in enumerate(body) for name in names_in(s)}
+        in_words = frozenset(s.to.name for s in statements(body) if _brings_words(s))
     ends: dict[int, int] = {}
     held = most = 0
     for at, s in enumerate(body):
@@ -118,7 +121,7 @@ def _registers_held(body: Any, is_exact: bool = False) -> int:
             for e in s.type.shape:
                 count *= e.evaluate({})
             share = MATRIX_SHARE.get(s.kind, 1)
-            width = s.type.dtype.bytes if s.kind else max(4, s.type.dtype.bytes)
+            width = s.type.dtype.bytes if s.kind or s.name in in_words else max(4, s.type.dtype.bytes)
             taken = -(-count * width // (4 * share))
             end = last.get(s.name, len(body))
             held, ends[end] = held + taken, ends.get(end, 0) + taken
@@ -126,6 +129,11 @@ def _registers_held(body: Any, is_exact: bool = False) -> int:
         most = max(most, held + inner)
         held -= ends.get(at, 0)
     return most
+
+
+def _brings_words(s: Any) -> bool:
+    """Whether a statement fills registers with whole words of memory, which may stay words."""
+    return isinstance(s, nodes.Assign) and isinstance(s.value, Read) and s.vector * s.value.dtype.bytes % 4 == 0
 
 
 __all__ = ["check_resources"]

@@ -11,6 +11,7 @@ from .match import layout_of, product_of, reads_of
 
 FRAGMENT = 16  # columns of a warp's product
 EIGHT = 8  # rows of it
+VECTOR = 8  # elements of the small factor in an access
 GROUP = 16  # elements of a row that a thread has at once, at most
 
 
@@ -52,4 +53,4 @@ def blocks_of(plan: Plan) -> int:
     return columns // (FRAGMENT * plan.threads[1])
 
 
-__all__ = ["EIGHT", "FRAGMENT", "blocks_of", "columns_of", "declare", "part_of", "rows_of"]
+__all__ = ["EIGHT", "FRAGMENT", "VECTOR", "blocks_of", "columns_of", "declare", "part_of", "rows_of"]

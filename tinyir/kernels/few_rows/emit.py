@@ -41,11 +41,10 @@ from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
-from .declare import EIGHT, FRAGMENT, blocks_of, columns_of, part_of, rows_of
+from .declare import EIGHT, FRAGMENT, VECTOR, blocks_of, columns_of, part_of, rows_of
 from .match import Product, layout_of, pieces_of, product_of, reads_of
 
 STEPS = 2  # whose loads are written together
-VECTOR = 8  # elements of the small factor in an access
 LANES = 4  # that share a row of an operand
 
 
