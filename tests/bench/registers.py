@@ -1,37 +1,49 @@
 """What a family declares of registers beside what the compiler takes.
 
     python tests/bench/registers.py [--shapes 40] [--most 8] [--jobs 2] [--seconds 300] [--out registers.json]
+    python tests/bench/registers.py --sample 60 [--seed 1] [--seconds 300] [--out registers.json]
 
 Needs a CUDA compiler and no GPU. Every case of every family, and at most `--most` of the plans that a tuner may measure
 at each shape of `plans.py`, for sm80 and sm90. Each kernel is compiled twice: as emitted, which holds contractions
 to what they declare, and without a limit. Prints a summary of each family; the JSON holds every kernel.
+
+With `--sample 60 --seed 1` that many kernels in their place, drawn from all plans that are kept at the shapes of the
+benches of products, windows, attention and memory-bound ops: a shape, then a plan of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from tests.bench import attention, memory, memory_ops, windows  # noqa: E402
 from tests.bench.plans import shapes  # noqa: E402
 from tests.unit.families import FAMILIES, family  # noqa: E402
 from tests.unit.test_needs import declared, kept_at  # noqa: E402
 from tests.unit.test_registers import compilers, usage  # noqa: E402
+from tinyir.front import read  # noqa: E402
 from tinyir.ir import gpu, plan  # noqa: E402
 from tinyir.ir.gpu import nodes  # noqa: E402
 from tinyir.kernels.resources import taken_by, threads_of  # noqa: E402
 from tinyir.lower import gpu as to_gpu  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
+from tinyir.lower import plan as to_plan  # noqa: E402
 
+CARD = "h200"
+Kept = tuple[plan.Module, tuple[plan.Plan, ...]]
 Row = dict[str, Any]
 
 
@@ -77,12 +89,62 @@ def measured(job: tuple[str, str, dict[str, int], int, float]) -> list[Row]:
     return found
 
 
+def kept_of(text: str) -> Kept:
+    """A model, planned, and the plans that are kept for the launch that takes longest."""
+    module: Any = read(text)
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", CARD)
+    return kept_of_longest(module)
+
+
+def kept_of_longest(module: plan.Module) -> Kept:
+    """The plans that are kept for the launch of a module that takes longest."""
+    names = max(module.plans, key=lambda one: one.estimate.microseconds).regions
+    first, *others = (module.program.program.region(name) for name in names)
+    found = to_plan.candidates(module.program, first, "sm90", CARD, tuple(others))
+    return module, tuple(c.plan for c in found if not c.rejected)
+
+
+def benches() -> list[tuple[str, Callable[[], Kept]]]:
+    """The shapes of all benches of kernels, and what makes the plans that are kept there."""
+    found: list[tuple[str, Callable[[], Kept]]] = [
+        (f"product {sizes}", partial(kept_at, arch, sizes)) for sizes in shapes(40, 20) for arch in ("sm90", "sm80")
+    ]
+    for layer in windows.LAYERS:
+        for batch in (1, 8, 32):
+            for layout in (windows.LAST, windows.FIRST):
+                case = windows.Case(batch, *layer, layout)
+                found.append((str(case), lambda case=case: kept_of_longest(windows.module_of(case))))
+    for one in attention.cases():
+        if not one.extra:
+            found.append((one.name, partial(kept_of, attention.model_of(one))))
+    for op, row in memory_ops.OPS.items():
+        for shape in filter(row.is_for, memory.SHAPES):
+            case = memory_ops.Case(op, "fp16", shape, False)
+            found.append((f"{op} {shape}", lambda case=case: kept_of(memory_ops.model_of(case))))
+    return found
+
+
+def drawn(count: int, seed: int, limit: float) -> Iterator[Row]:
+    """The rows of this number of kernels."""
+    draw, every = random.Random(seed), benches()
+    while count and time.time() < limit:
+        name, made = draw.choice(every)
+        module, plans = made()
+        if plans:
+            one = draw.choice(plans)
+            yield from rows_of(name, to_gpu.lower(replace(module, plans=(one,))), limit)
+            count -= 1
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", type=int, default=40)
     parser.add_argument("--most", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default="")
     options = parser.parse_args()
     limit = time.time() + options.seconds
@@ -92,8 +154,11 @@ def main() -> None:
         for sizes in shapes(options.shapes, 20)
         for arch in ("sm90", "sm80")
     ]
-    with ProcessPoolExecutor(options.jobs) as pool:
-        rows = [row for rows in pool.map(measured, jobs) for row in rows]
+    if options.sample:
+        rows = list(drawn(options.sample, options.seed, limit))
+    else:
+        with ProcessPoolExecutor(options.jobs) as pool:
+            rows = [row for rows in pool.map(measured, jobs) for row in rows]
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["arch"], row["algo"]].append(row)
@@ -104,6 +169,8 @@ def main() -> None:
             f"{arch + ' ' + algo:32}{len(found):8}{sum(m < 0 for m in more):7}{sum(m > 16 for m in more):9}"
             f"{sum(row['as emitted'][1] > 0 for row in found):8}{sum(row['free'][1] > 0 for row in found):12}"
         )
+    spread = sorted(row["declared"] - row["as emitted"][0] for row in rows)
+    print("declared less taken:", " ".join(map(str, spread)))
     if options.out:
         Path(options.out).write_text(json.dumps(rows, indent=1), encoding="utf-8")
 

@@ -123,7 +123,7 @@ def limit_of(plan: Plan, kernel: Streaming) -> int:
     else what a consumer's thread needs."""
     if plan.regs:
         return launched_with(plan)
-    has_work = score_of(kernel).work is not None and not reads_ahead(kernel)
+    has_work = score_of(kernel).work is not None
     beside = BESIDE + sizes_of(plan, kernel).width // 12 + has_work * min(OF_WORK, 3 * plan.tile[1] // 8)
     return min(launched_with(plan), registers_of(plan, kernel) + beside)
 

@@ -20,8 +20,7 @@ from ..family import Problem
 from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, names_in
 from ..problem import Row
-from ..resources import register_limit
-from .declare import declare, declare_streamed, divides_slowly
+from .declare import declare, divides_slowly
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -53,9 +52,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
-        regs=register_limit(plan, (declare if is_resident else declare_streamed)(plan, problem))
-        if divides_slowly(region, kernel)
-        else 0,
+        regs=declare(plan, problem).registers if divides_slowly(region, kernel) else 0,
     )
 
 

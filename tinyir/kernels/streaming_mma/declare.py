@@ -46,7 +46,7 @@ def _whole(size: int, step: int) -> int:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """The tiles, and the registers of a warp's scores and sums."""
     held = held_by(plan, problem.kernel)
-    beside = held // 8 + int(ROW_REGISTERS * (plan.warp_tile[0] - LEAST_ROWS)) + ROOM
+    beside = held // 6 + int(ROW_REGISTERS * (plan.warp_tile[0] - LEAST_ROWS)) + ROOM
     return Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + beside), accumulators=held)
 
 

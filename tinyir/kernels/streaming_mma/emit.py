@@ -25,13 +25,13 @@ from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ..attention.ahead import outer_of
-from ..attention.online import FP32, Held, OnlineSoftmax, type_of
+from ..attention.online import FP32, Held, OnlineSoftmax
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.boxes import at_least
+from ..parts.fold import type_of
 from ..parts.point import Values, below, guarded, named, split
 from ..parts.tiles import fewer
-from ..resources import register_limit
 from .declare import arrays_of, declare, sizes_of
 from .match import STEP, Factor, factors_of
 
@@ -70,7 +70,7 @@ class _Template(OnlineSoftmax):
         body += [shared(self.of(word), array) for word, array in self.arrays.items()]
         body += [*self._tile(heads, high), *self.sum_registers(), *self.start()]
         body += [*self._first_blocks(), *self._blocks(), *self._leave()]
-        regs = register_limit(plan, declare(plan, self.problem))
+        regs = declare(plan, self.problem).registers
         return Kernel(plan.name, plan.regions, plan.arch, (heads * high,), plan.threads, tuple(body), regs=regs)
 
     def _tile(self, heads: Expr, high: Expr) -> Iterable[Statement]:
