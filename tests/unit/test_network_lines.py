@@ -13,7 +13,7 @@ from .test_alike import compiled
 
 SMALL_RESNET = {"width": 16, "size": 32, "classes": 5, "dtype": "fp16"}
 SMALL_GPT2 = {"tokens": 32, "hidden": 64, "heads": 2, "words": 50, "positions": 64, "dtype": "fp16"}
-# of so many layers, how many lines each may add: its weights, its buffers, its regions, its tensor maps, its launches
+# of a number of layers, how many lines each may add: weights, buffers, regions, tensor maps, launches
 NETWORKS: dict[str, tuple[Callable[[int], RandomModel], int]] = {
     "two blocks of ResNet": (lambda count: resnet50(layers=(count, count), **SMALL_RESNET), 124),
     "a layer of GPT-2": (lambda count: gpt2(layers=count, **SMALL_GPT2), 70),
