@@ -13,6 +13,7 @@ import pytest
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.neighbours import crossed_reads
 from tinyir.kernels.transposed.blocks import sides_of
+from tinyir.kernels.transposed.clocks import tiles_of
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -23,6 +24,10 @@ from tinyir.sim.host import COMPILERS
 from .checked import check_gpu, check_plan
 from .emitted import lowered, played, region_text, simulated
 
+FEW_CHANNELS = (
+    "in X : fp16[32, 9, 3]\nout Y : fp16[3, 9, 32]",
+    "for i0: 3, i1: 9, i2: 32\nyield Y[i0, i1, i2] = X[i2, i1, i0]",
+)
 PERMUTE = "for i0: M, i1: N\nyield Y[i0, i1] = X[i1, i0]"
 CASES = {  # crossed reads, tensors, body
     "fp32": (1, "in X : fp32[N, M]\nout Y : fp32[M, N]", PERMUTE),
@@ -278,3 +283,12 @@ def test_whole_vectors_are_taken_where_they_fit(rows: int, columns: int, dtype: 
     text = region_text(tensors, f"for i0: {columns}, i1: {rows}\nyield Y[i0, i1] = X[i1, i0]")
     (one,) = to_plan.lower(region.parse(text), device="h200").plans
     assert (one.algo, one.widest) == ("transposed", {"fp16": 8, "fp32": 4}[dtype])
+
+
+def test_a_short_axis_takes_as_many_tiles_as_a_side_of_one() -> None:
+    module = region.parse(region_text(*FEW_CHANNELS))
+    plans = [c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "transposed"]
+    assert {p.tile for p in plans if not p.vectorize} == {(32 * 32,), (64 * 64,)}
+    for chosen in (p for p in plans if not p.vectorize):
+        kernel = to_gpu.lower(plan.Module(module, (chosen,))).kernels[0]
+        assert tiles_of(chosen, module.program.regions[0], {}) == kernel.grid[0].evaluate({}) == 9

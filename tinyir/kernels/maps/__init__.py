@@ -15,7 +15,7 @@ FAMILY = Family(
     accepts=here("fields", "fields"),
     space=parts("element_plans", "element_plans"),
     declare=parts("registers", "declare"),
-    clocks=parts("element_clocks", "flat_clocks"),
+    clocks=parts("element_clocks", "element_clocks"),
     emit=parts("elements", "element_kernel"),
     cases=cases_of(__name__, "flat"),
 )

@@ -33,28 +33,19 @@ SECTOR_BYTES = 32  # of memory, which the end of a row shares with what is behin
 LOOK_CLOCKS = 40  # until a place is there, from the L1 cache, and compared
 
 
-def flat_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """Of a map whose neighbouring threads may read different rows."""
-    return _element_clocks(plan, problem, at, is_flat=True)
-
-
-def transposed_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """Of a map whose tiles pass through shared memory."""
-    return _element_clocks(plan, problem, at, is_flat=False)
-
-
-def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool) -> Clocks:
+def element_clocks(plan: Plan, problem: Problem, at: Conditions, tiles: int = 0) -> Clocks:
     """One thread for each element: its arithmetic, its index and guards, and the bytes. What it folds it walks along, a
-    few elements at a time; for what is scattered there it looks at every place."""
+    few elements at a time; for what is scattered there it looks at every place. `tiles` pass through shared memory, one
+    in each CTA; 0 where neighbouring threads may read different rows."""
     region, device, sizes, occupancy = problem.region, at.device, at.sizes, at.occupancy
     flops, moved = at.work.flops, at.work.bytes
-    elements = extent_of(problem.kernel.groups[0]).evaluate(sizes)
+    elements, is_flat = extent_of(problem.kernel.groups[0]).evaluate(sizes), not tiles
     guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
     walked = sum(
         extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)
     )
     looks = looks_of(region, sizes)
-    tiles = -(-elements // plan.tile[0])
+    tiles = tiles or -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
     width = plan.widest
     singles, is_split = (
@@ -85,8 +76,9 @@ def _element_clocks(plan: Plan, problem: Problem, at: Conditions, is_flat: bool)
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     # of a walk, whose elements are on their way together
     steps = -(-walked // (max(2, ON_THEIR_WAY // width) if width > 1 else WALK)) if walked else 1
+    held = plan.tile[0] if is_flat else elements / tiles
     # bytes that the resident threads wait for
-    under_way = min(tiles, device.sms * min(occupancy, mine)) * plan.tile[0] * read / max(elements, 1) / steps
+    under_way = min(tiles, device.sms * min(occupancy, mine)) * held * read / max(elements, 1) / steps
     waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
     moved += (LINE_LOSS - 1) * sum(
         product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs if t.name in crossed
@@ -142,4 +134,4 @@ def looks_of(region: Region, sizes: Mapping[str, int]) -> int:
     )
 
 
-__all__ = ["flat_clocks", "looks_of", "transposed_clocks"]
+__all__ = ["element_clocks", "looks_of"]

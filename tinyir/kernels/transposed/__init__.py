@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 
-here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
+here = functions_of(__name__)
 
 FAMILY = Family(
     algo="transposed",
@@ -16,7 +16,7 @@ FAMILY = Family(
     accepts=here("fields", "fields"),
     space=here("space", "propose_transposed"),
     declare=here("declare", "declare"),
-    clocks=parts("element_clocks", "transposed_clocks"),
+    clocks=here("clocks", "transposed_clocks"),
     emit=here("emit", "transposed_kernel"),
     cases=cases_of(__name__, "transposed"),
 )
