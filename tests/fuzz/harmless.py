@@ -24,7 +24,7 @@ LISTED = (
         "cu",
         "",
         "fill not zero",
-        r"(_early\[0\]|_tile\[warpgroup_thread\]) = ",
+        r"(_early\[[0v]\]|_tile\[warpgroup_thread\]) = ",
         "",
         "what is loaded of rows that do not exist is stored by nobody",
     ),

@@ -170,9 +170,13 @@ def test_other_numbers_sizes_and_memory_are_other_kernels() -> None:
 
 
 def bare(code: manifest.Module) -> str:
-    """A CUDA text without what its comments say, and without what is behind the names of a copy."""
+    """A CUDA text without what its comments say and without what is behind the names of a copy, and each statement that
+    an `if` guards alone on its line: there is room for short names."""
     words = COMMENT.sub("", code.source).replace(AGAIN.replace(".", "_"), "")
-    return re.sub(r"(?<=\w)_+\b", "", words)  # a name that is taken has one behind it
+    words = re.sub(r"(?<=\w)_+\b", "", words)  # a name that is taken has one behind it
+    for _ in range(2):  # a loop's one statement may be such an `if`
+        words = re.sub(r"\) \{\n +([^\n]*;)\n +\}", r") \1", words)
+    return words
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -222,7 +226,7 @@ def test_a_second_copy_makes_no_kernel(name: str) -> None:
         assert [d for d in check_plan(both.plans) if d.is_error] == [] and errors(both) == []
     code = to_cu.lower(both)
     assert manifest.parse(manifest.show(code)) == code and manifest.check(code) == []
-    assert code.source.count("__global__") == len({k.name for k in one.kernels})
+    assert code.source.count("__global__") <= to_cu.lower(one).source.count("__global__")
 
 
 @needs_host_compiler
@@ -260,7 +264,6 @@ region first
   for i0: N
     %s             = add(X[N - i0 - 1], P[i0])
   yield H[i0] = relu(%s)
-
 region second as first
   tensors [H, P, Y]  values [t]
 

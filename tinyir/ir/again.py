@@ -135,6 +135,8 @@ def _show_again(one: Any, form: MovedForm, first: Any, of_first: MovedForm) -> s
 def _show_with_numbers(one: Any, form: Form, first: Any, of_first: Form, types: Mapping[str, TensorType]) -> str:
     """A region by what differs from the first, with other numbers; empty where that does not say all."""
     put, numbers = dict(zip(of_first.tensors, form.tensors)), _numbers_of(one)
+    if len(numbers) != len(_numbers_of(first)):  # a sum may have one where the other has none
+        return ""
     return _lines_of(one, first, _with_numbers(first, numbers, put, types), put, {}, numbers)
 
 

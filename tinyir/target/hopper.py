@@ -347,12 +347,16 @@ template <int ring> {INLINE}void hand_turn(int *numbers, unsigned long long *ful
     (
         "take_turn",
         f"""\
-// A warp takes the next number.
+// A warp takes the next number, which its first lane reads.
 template <int ring> {INLINE}void take_turn(const int *numbers, unsigned long long *full, unsigned long long *empty, int &slot, unsigned int &phase, int &own) {{
   mbarrier_wait(&full[slot], phase);
-  own = numbers[slot];
   __syncwarp();
-  if ((int)threadIdx.x % 32 == 0) mbarrier_arrive(&empty[slot]);
+  int number = 0;
+  if ((int)threadIdx.x % 32 == 0) {{
+    number = numbers[slot];
+    mbarrier_arrive(&empty[slot]);
+  }}
+  own = __shfl_sync(0xffffffffu, number, 0);
   if (++slot == ring) {{ slot = 0; phase ^= 1; }}
 }}""",  # noqa: E501
     ),

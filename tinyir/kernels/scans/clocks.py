@@ -20,7 +20,7 @@ def block_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     rows, length = (extent_of(g).evaluate(at.sizes) for g in problem.kernel.groups)
     rows = -(-rows // plan.tile[0])
     latency = turns_us(at, rows, -(-length // plan.tile[1]), block_turn(plan, at))
-    turn = plan.tile[0] * plan.tile[1] * max(t.type.dtype.bytes for t in problem.region.inputs)
+    turn = plan.tile[0] * plan.tile[1] * max((t.type.dtype.bytes for t in problem.region.inputs), default=1)
     loss = 1 + TURN_LOSS * min(1.0, TURN_BYTES / turn)
     memory = longer_of(loss * memory_us(problem, at, not is_along_memory(problem)), handed_out_us(rows), CTAS_SHARPNESS)
     return Clocks({"memory": longer_of(memory, latency, WAITING_SHARPNESS), "latency": latency})

@@ -86,7 +86,9 @@ def _part_of(region: Region, sizes: Mapping[str, int], asked: Mapping[str, Box])
     for item in region.yields:
         named = {e.name: span for e, span in zip(item.index, asked.get(item.output, ())) if e.name in free}
         for axis in region.iters if item.output in asked else ():
-            span = named.get(axis.name, (0, axis.size.evaluate(sizes)))  # pyright: ignore - axes of `for` have sizes
+            size = axis.size.evaluate(sizes)  # pyright: ignore - axes of `for` have sizes
+            named_span = named.get(axis.name, (0, size))
+            span = min(named_span[0], size), min(named_span[1], size)  # what is behind it others write
             before = part.get(axis.name, span)
             part[axis.name] = min(span[0], before[0]), max(span[1], before[1])
     return part
