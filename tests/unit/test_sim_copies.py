@@ -103,6 +103,12 @@ def load_through_a_fetched_map() -> Trial:
     return replace(trial, code=trial.code.replace("{ mbarrier_init", "{ prefetch_map(&map); mbarrier_init"))
 
 
+def streamed_load(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int, ...]) -> Trial:
+    """The same where L2 gives up first what is loaded."""
+    trial = tensor_load(shape, box, corner, True)
+    return replace(trial, code=trial.code.replace("tma_load_", "tma_streamed_"))
+
+
 def tensor_store(shape: tuple[int, ...], box: tuple[int, ...], corner: tuple[int, ...], is_swizzled: bool) -> Trial:
     """What of the box is inside the tensor is there, and nothing else."""
     moved, span = numbers(box), span_for(box) if is_swizzled else 0

@@ -88,6 +88,7 @@ TRIALS: Trials = {
         test_sim_copies.tensor_load,
         *((*box, is_swizzled) for box in test_sim_copies.BOXES for is_swizzled in (False, True)),
     ),
+    **_named("streamed load", test_sim_copies.streamed_load, *{len(b[0]): b for b in test_sim_copies.BOXES}.values()),
     "tensor load by a fetched map": test_sim_copies.load_through_a_fetched_map,
     **_named(
         "tensor store",
