@@ -81,7 +81,7 @@ def made(number: int, device: str, longest: int, end: float) -> Made:
     try:
         text = manifest.show(cu.lower(gpu.lower(planned)))
         wanted = wanted_of(how, arrays)
-        found = Made(algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted))
+        found = Made(algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted, one is None))
         if device == "cuda":
             cubins_of(text, "sm_90a", jobs=1)
             return found

@@ -8,7 +8,9 @@ With u the unit roundoff of the 16-bit dtype and h half of its least number, e =
     S  |q| |k|, the norms of the rows: no sum of products of a score is larger      M  the most that a score may be
 
     a score            differs by d = 2 L D e S + 8 e M     both sums of D products in any order, work of slope L, and
-                                                            the roundings of what is added, scaled and subtracted
+                                                            the roundings of what is added, scaled and subtracted;
+                                                            by u M more where several kernels hand it on in 16 bits,
+                                                            as the model says, and playback does not round it
     a weight           by a factor within 1 + 2 d + 4 e     it and its total have exponentials of other scores
     its rounding       by 2 u |w_j| + 2 h                   playback's is of w_j, a kernel's of w_j times a total, which
                                                             is 1 at least
@@ -110,8 +112,10 @@ def with_draws(module: plan.Module, number: int) -> plan.Module:
     return plan.Module(module.program, tuple(own if p is one else p for p in module.plans))
 
 
-def bounds_of(how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """How far each element of the outputs may be from what is wanted."""
+def bounds_of(
+    how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np.ndarray], is_apart: bool = False
+) -> dict[str, np.ndarray]:
+    """How far each element of the outputs may be from what is wanted; `is_apart`: of several kernels."""
     q, k, v, y = how.names
     of_weights = wanted_of(how, {**arrays, v: np.abs(arrays[v])})[y].astype(np.float64)
     norms = [
@@ -124,6 +128,7 @@ def bounds_of(how: Spelling, arrays: dict[str, np.ndarray], wanted: dict[str, np
     most += how.sizes[2] * float(np.abs(arrays["slope"]).max()) if "slope" in arrays else 0.0
     apart = 2 * slope * how.sizes[3] * TRUNCATED * math.prod(norms) + 8 * TRUNCATED * most
     unit, least, summed = ROUNDOFF[how.dtype], HALF_OF_LEAST[how.dtype], 2 * how.sizes[2] * TRUNCATED
+    apart += unit * most * how.scores.count("round") if is_apart else 0.0
     values = how.sizes[2] * float(np.abs(arrays[v].astype(np.float64)).max())
     near = (2 * unit + 2 * apart + 4 * TRUNCATED + summed) * of_weights + 2 * least * (values + 1)
     found = {name: np.full(want.shape, apart + summed) for name, want in wanted.items()}
