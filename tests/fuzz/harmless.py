@@ -97,7 +97,7 @@ LISTED = (
         "",
         "stride",
         r"matrix_descriptor\(",
-        r"\d[13579] \* \w*slot,",
+        r"\d[13579] \* \w*slot\b",
         "an element more for each of at most 7 slots, and a descriptor counts 16 bytes",
     ),
     ("gpu", "of a cluster", "stride", r"^if 256\*cluster.rank \+ thread.x = 0$", "", "0 whatever the stride is"),
