@@ -43,6 +43,8 @@ MOST_STEPS = 2500  # of a kernel with those that are launched for it
 TOGETHER = 1000, 40  # steps for a text, and for each of its kernels
 LONG = 4096  # of an axis whose neighbours are near one another in the pool of numbers
 MOST_ELEMENTS, MOST_READ = 1 << 27, 1 << 40  # of tensors that are stored to, and of one that is read
+MOST_DIGITS = 11  # that a result is held to, those of fp16
+SLACK = 2  # digits less of a text that was just lowered: no rounding may refuse somebody's model
 MOST_CTAS = 64  # of which all are run where they wait for one another
 SIZES = (  # to try for a symbol: the first that a kernel takes, of which one is one more than whole steps
     (65, 72, 80, 96, 128, 192, 256, 384, 512, 1024),
@@ -134,7 +136,7 @@ def _judged(
     for sizes in (few, many, fewer) if is_edited else (few, fewer):
         if sizes is None or is_played and sizes is fewer:
             continue
-        play = _Play(one, regions, {t.name: t for t in tensors}, sizes, most)
+        play = _Play(one, regions, {t.name: t for t in tensors}, sizes, most, 0 if is_edited else SLACK)
         try:
             with np.errstate(all="ignore"):
                 found = play.fault()
@@ -172,9 +174,10 @@ class _Play:
         tensors: Mapping[str, Any],
         sizes: Mapping[str, int],
         most: int,
+        slack: int,
     ):
         self.one, self.regions, self.tensors, self.sizes, self.most = one, regions, tensors, sizes, most
-        self.steps = 0
+        self.steps, self.digits = 0, min(MOST_DIGITS, *map(_digits_of, regions)) - slack
         self.shapes = {name: tuple(d.evaluate(sizes) for d in t.type.shape) for name, t in tensors.items()}
 
     def fault(self) -> Diag | None:
@@ -208,7 +211,7 @@ class _Play:
             part = tuple(slice(*span) for span in box)
             right = reference.wanted(name, box)
             found, is_asked = self.arrays[name][part], self.written[name][part]
-            wrong = differing(found, right, self.tensors[name].type.dtype, is_asked)
+            wrong = differing(found, right, self.tensors[name].type.dtype, is_asked, self.digits)
             if len(wrong) > (FEW * is_asked.sum() if any(map(_has_steps, self.regions)) else 0):
                 at = tuple(int(i) for i in wrong[0])
                 facts = {
@@ -276,6 +279,15 @@ def numbers(shape: Sequence[int], dtype: DType, seed: int) -> np.ndarray:
     return np.lib.stride_tricks.as_strided(words, shape, strides, writeable=False).view(pool.dtype)
 
 
+def _digits_of(region: Region) -> int:
+    """Binary digits of the coarsest float that a region rounds to: weights of an attention are rounded to 16 bits
+    before they are divided by their sum, or after, whatever their products are added up in."""
+    bodies = (n for item in (*region.lets, *region.yields) for n in walk(item.expr))
+    rounded = [t.type.dtype for t in region.outputs]
+    rounded += [n.dtype for n in bodies if isinstance(n, Unary) and n.op == "cast"]
+    return min((dtype.digits for dtype in rounded if dtype.is_float), default=MOST_DIGITS)
+
+
 def _has_steps(region: Region) -> bool:
     """Whether some result may be quite another one where a number is rounded otherwise."""
     nodes_in = (n for item in (*region.lets, *region.yields) for n in walk(item.expr))
@@ -288,13 +300,15 @@ def _has_steps(region: Region) -> bool:
     )
 
 
-def differing(found: np.ndarray, wanted: np.ndarray, dtype: DType, is_asked: np.ndarray) -> np.ndarray:
-    """Where elements that are asked for differ by more than roundings do."""
+def differing(
+    found: np.ndarray, wanted: np.ndarray, dtype: DType, is_asked: np.ndarray, digits: int = MOST_DIGITS
+) -> np.ndarray:
+    """Where elements that are asked for differ by more than roundings to floats of these `digits` do."""
     if not dtype.is_float:
         return np.argwhere(is_asked & (found != wanted))
     one, other = (a.astype(np.float64) for a in (found, wanted))
     scale = np.abs(other[is_asked & np.isfinite(other)])
-    room = 2.0 ** (3 - min(dtype.digits, 11)) * (np.abs(other) + (scale.mean() if scale.size else 0))
+    room = 2.0 ** (3 - min(dtype.digits, digits, MOST_DIGITS)) * (np.abs(other) + (scale.mean() if scale.size else 0))
     is_alike = (one == other) | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= room)
     return np.argwhere(is_asked & ~is_alike)
 
