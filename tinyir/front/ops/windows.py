@@ -192,7 +192,7 @@ def _window_sum(
 def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """The transpose of Conv's map: weights [C, Co/groups, *K]. `output_padding` is put after each axis; `output_shape`
     settles the padding instead. Along an axis whose window is a multiple of the stride, as many results as the stride
-    has are made of each place, by taps of their own (`_phases`); else x is spread apart by `stride`. It is padded by
+    has are made of each place, by taps of their own; else x is spread apart by `stride`. It is padded by
     what the window reaches less `pad`, and convolved with the mirrored window."""
     x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = _spatial(x, "ConvTranspose", attrs.layout)

@@ -44,7 +44,7 @@ TOGETHER = 1000, 40  # steps for a text, and for each of its kernels
 LONG = 4096  # of an axis whose neighbours are near one another in the pool of numbers
 MOST_ELEMENTS, MOST_READ = 1 << 27, 1 << 40  # of tensors that are stored to, and of one that is read
 MOST_DIGITS = 11  # that a result is held to, those of fp16
-SLACK = 2  # digits less of a text that was just lowered: no rounding may refuse somebody's model
+SLACK = 2  # digits less of a text that was just lowered, so that a rounding never refuses a model
 MOST_CTAS = 64  # of which all are run where they wait for one another
 SIZES = (  # to try for a symbol: the first that a kernel takes, of which one is one more than whole steps
     (65, 72, 80, 96, 128, 192, 256, 384, 512, 1024),
