@@ -30,7 +30,7 @@ from ..ir.body import (
     operands_of,
 )
 from ..ir.ops import OPS, REDUCERS
-from ..ir.types import DType, is_exact, round_to
+from ..ir.types import DType, round_to
 from .arrays import compute_dtype, convert, numpy_dtype
 from .grid import Frame, Grid, union
 from .indirect import random_at, scan
@@ -69,23 +69,27 @@ def _index(body: Index, frame: Frame, is_guarded: bool) -> Grid:
 def _elementwise(body: Unary | Binary | Ternary, frame: Frame, is_guarded: bool) -> Grid:
     grids = [evaluate(o, frame, is_guarded) for o in operands_of(body)]
     axes = union(grids, frame.order)
-    found = applied(body, [g.along(axes) for g in grids])
-    if frame.rounded is not None and body.op == "cast" and body.dtype.is_float:
-        found = found if is_exact(operands_of(body)[0].dtype, body.dtype) else frame.rounded(found, body.dtype)
-    return Grid(found, axes)
+    exact = unrounded(body, [g.along(axes) for g in grids])
+    found = convert(exact, body.dtype)
+    return Grid(found if frame.moves is None else frame.moves.op(body, exact, found), axes)
 
 
 def applied(body: Unary | Binary | Ternary, operands: list[np.ndarray]) -> np.ndarray:
     """What an op gives for arrays in the dtypes of its operands."""
+    return convert(unrounded(body, operands), body.dtype)
+
+
+def unrounded(body: Unary | Binary | Ternary, operands: list[np.ndarray]) -> np.ndarray:
+    """The same before it is rounded to the dtype of the op."""
     dtypes = [o.dtype for o in operands_of(body)]
     if body.op == "cast":
-        return convert(operands[0], body.dtype)
+        return operands[0]
     if body.op == "bitcast":
         return np.array(operands[0], numpy_dtype(dtypes[0]), order="C").view(numpy_dtype(body.dtype))
     works_in = compute_dtype(body.dtype if body.op == "mul" else dtypes[-1])
     taken = [o if d.kind == "b" else o.astype(works_in, copy=False) for o, d in zip(operands, dtypes)]
     with np.errstate(all="ignore"):
-        return convert(np.asarray(OPS[body.op.upper()].numpy(np, *taken)), body.dtype)
+        return np.asarray(OPS[body.op.upper()].numpy(np, *taken))
 
 
 def _select(body: Select, frame: Frame, is_guarded: bool) -> Grid:
@@ -133,7 +137,15 @@ def _reduce(body: Reduce, frame: Frame, is_guarded: bool) -> Grid:
         found = contract(body, inside, lambda b, f: evaluate(b, f, is_guarded))
     else:
         found = _fold(body, inside, names, is_guarded)
-    return Grid(convert(found.array, body.dtype), found.axes)
+    return _folded(body, found, inside, is_guarded)
+
+
+def _folded(body: Reduce | Scan | Scatter, found: Grid, frame: Frame, is_guarded: bool) -> Grid:
+    """A fold's value, rounded."""
+    if frame.moves is None:
+        return Grid(convert(found.array, body.dtype), found.axes)
+    moved = frame.moves.fold(body, found, frame, lambda b, f: evaluate(b, f, is_guarded))
+    return Grid(frame.moves.rounded(body.dtype, moved.array, convert(moved.array, body.dtype)), moved.axes)
 
 
 def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) -> Grid:
@@ -180,7 +192,7 @@ def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
     start = neutral(body.op, body.dtype)
     with np.errstate(all="ignore"):
         found = scan(array, body.op.upper(), at, start, body.reverse, body.exclusive)
-    return Grid(convert(found, body.dtype), axes)
+    return _folded(body, Grid(found, axes), frame, is_guarded)
 
 
 # --- places chosen at run time
@@ -223,7 +235,7 @@ def _scatter(body: Scatter, frame: Frame, is_guarded: bool) -> Grid:
             {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op].at(
                 result, index, points[is_inside]
             )
-    return Grid(convert(result, body.dtype), axes)
+    return _folded(body, Grid(result, axes), inside, is_guarded)
 
 
 _PLAY = {

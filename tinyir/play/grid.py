@@ -7,7 +7,8 @@ and shifted) is a view.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,6 @@ from ..ir.types import DType
 from ..kit.diag import refuse
 from ..kit.records import dataclass, field
 from .indirect import in_range
-
-Rounded = Callable[[np.ndarray, DType], np.ndarray]  # what becomes of numbers that were rounded to a dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 class Frame:
     """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each
     axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), the
-    ranges that the values cover (`block`), and what becomes of a value that is rounded to fewer digits (`rounded`)."""
+    ranges that the values cover (`block`), and by what roundings move values (`roundings.Moves`)."""
 
     name: str
     symbols: Mapping[str, int]
@@ -60,7 +59,7 @@ class Frame:
     order: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, Grid] = field(default_factory=dict)
     block: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    rounded: Rounded | None = None
+    moves: Any = None
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> Frame:
         """The same frame with some axes over other ranges, or with new ones."""
@@ -77,7 +76,7 @@ class Frame:
             order,
             dict(self.chosen),
             self.block,
-            self.rounded,
+            self.moves,
         )
 
     def choosing(self, axis: str, size: int, at: Grid) -> tuple[Frame, Grid]:

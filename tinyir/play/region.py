@@ -20,7 +20,7 @@ from ..ir.region import Module, Region, Tensor, Yield
 from ..ir.types import round_to
 from .arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
 from .body import MOST_POINTS, evaluate
-from .grid import Frame, Rounded, union
+from .grid import Frame, union
 from .tiny import Watch
 
 Spans = dict[str, tuple[int, int]]
@@ -31,17 +31,17 @@ def play(
     arrays: Mapping[str, Any],
     symbols: Mapping[str, int] | None = None,
     watch: Watch | None = None,
-    rounded: Rounded | None = None,
+    moves: Any = None,
 ) -> dict[str, np.ndarray]:
-    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles; `rounded` may
-    change what was rounded to fewer digits. Raises Refused (E17xx arrays that do not fit, E1403 a read out of
+    """The outputs by name, for input arrays by name. `symbols` gives sizes that no input's shape settles; `moves` moves
+    values by what roundings do (`roundings.Moves`). Raises Refused (E17xx arrays that do not fit, E1403 a read out of
     bounds)."""
     check_arrays(module.model, arrays, symbols)
     symbols = bind_symbols(module.model, arrays, symbols)
     memory = _Memory(module, symbols, arrays)
     for at, region in enumerate(module.program.regions):
         outputs = memory.of(region.outputs)
-        play_region(region, symbols, memory.of(region.inputs), outputs, watch, rounded=rounded)
+        play_region(region, symbols, memory.of(region.inputs), outputs, watch, moves=moves)
         for name, array in outputs.items() if watch else ():
             watch(name, memory.logical(name, array))
         memory.release(at)
@@ -55,7 +55,7 @@ def play_region(
     outputs: Mapping[str, np.ndarray],
     watch: Watch | None = None,
     part: Mapping[str, tuple[int, int]] | None = None,
-    rounded: Rounded | None = None,
+    moves: Any = None,
 ) -> None:
     """Write the outputs of one region, which are given as arrays to fill. `watch` is told its values, each over its
     axes in the order of `for`. `part`: only for these points of axes, where values are independent along them."""
@@ -67,7 +67,7 @@ def play_region(
     whole: dict[str, np.ndarray] = {}
     for block in _blocks(region, spans):
         order = {n: at for at, n in enumerate(spans)}
-        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, order, block=block, rounded=rounded)
+        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, order, block=block, moves=moves)
         for let in region.lets:
             found = frame.values[let.name] = evaluate(let.expr, frame)
             if watch:

@@ -36,10 +36,17 @@ def boxes_of(shape: Sequence[int], stored: Sequence[tuple[int, ...]]) -> list[Bo
 
 
 class Reference:
-    """What the outputs of regions should hold, of which only what is asked for is played."""
+    """What the outputs of regions should hold, of which only what is asked for is played; with `moves` as roundings may
+    move it."""
 
-    def __init__(self, regions: tuple[Region, ...], sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]):
-        self._regions, self._sizes, self._arrays = regions, sizes, arrays
+    def __init__(
+        self,
+        regions: tuple[Region, ...],
+        sizes: Mapping[str, int],
+        arrays: Mapping[str, np.ndarray],
+        moves: Any = None,
+    ):
+        self._regions, self._sizes, self._arrays, self._moves = regions, sizes, arrays, moves
         self._found: dict[str, np.ndarray] = {}
 
     def wanted(self, name: str, box: Box) -> np.ndarray:
@@ -51,7 +58,7 @@ class Reference:
                 _must_be_few(region, self._sizes, part)
                 outputs = {t.name: self._made(t) for t in region.outputs}
                 given = {t.name: self._found.get(t.name, self._arrays.get(t.name)) for t in region.inputs}
-                play_region(region, self._sizes, given, outputs, part=part)
+                play_region(region, self._sizes, given, outputs, part=part, moves=self._moves)
         return self._found[name][tuple(slice(*span) for span in box)]
 
     def _made(self, tensor: Any) -> np.ndarray:
