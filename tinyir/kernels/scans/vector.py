@@ -26,13 +26,14 @@ from typing import Any
 
 from ...ir.accumulate import cast, fold_word, start_of, wide
 from ...ir.body import Binary, Read, Scan
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
 from ...ir.traits import extent_of, scans_of
+from ...kit.records import dataclass, field, replace
 from ..parts.arrays import shared
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, numbered, split
@@ -47,38 +48,26 @@ WARP = 32
 
 def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_block` that takes its rows in vectors."""
-    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    turn, number, parts, head = fresh.name("c"), fresh.name("n"), {}, []
+    threads, fresh = plan.threads[0], Fresh(names_in(region))
+    turn, number, parts, head = fresh.name("c"), Expr.of(fresh.name("n")), {}, []
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
-    count, width, limits = run.covering(skew), run.width, limits_of(run)
-    guard = () if divides(threads, count) else below(Expr.of(number), count)
+    count = run.covering(skew)
+    guard = () if divides(threads, count) else below(number, count)
+    vectors = _Vectors(region, fresh, run, run.width * number - run.skew, limits_of(run), guard)
     inner: list[Statement] = [
-        nodes.Let(number, Expr.of(turn) + "thread.x"),
-        nodes.Let(axis.name, width * Expr.of(number) - skew),
+        nodes.Let(str(number), Expr.of(turn) + "thread.x"),
+        vectors.let(run.width * number - skew),
     ]
-    vectors = _Vectors(region, fresh, run, axis.name, width * Expr.of(number) - run.skew)
-
-    def where_inside(lines: list[Statement]) -> list[Statement]:
-        return [nodes.If(guard, tuple(lines))] if guard else lines
-
     for scan in dict.fromkeys(scans_of(region)):
-        writer, neighbours = vectors.writer()
-        dtype, base = wide(scan.dtype), name_of(region, scan)
-        mine, carry, own = (fresh.name(f"{base}.{word}") for word in ("acc", "carry", "own"))
+        dtype, carry = wide(scan.dtype), fresh.name(f"{name_of(region, scan)}.carry")
         if threads > WARP:
             parts[dtype] = parts.get(dtype) or fresh.name("part")
-        head += [
-            nodes.Reg(mine, type_of(dtype, 1)),
-            nodes.Reg(carry, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
-            nodes.Reg(own, type_of(dtype, width)),
-        ]
-        inner.append(nodes.Assign(Place(mine, (ZERO,)), start_of(scan.op, scan.dtype)))
-        so_far, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
-        inner += where_inside(neighbours.loop(lines, limits))
-        inner.append(nodes.BlockScan(scan.op, True, mine, carry, parts.get(dtype, "")))
-        vectors.done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, own_part, dtype), scan.dtype)
-    neighbours, lines = vectors.stores()
-    inner += where_inside(neighbours.loop(lines, limits))
+        (mine, own), lines = vectors.scanned(scan)
+        start = start_of(scan.op, scan.dtype)
+        head += [replace(mine, init=None), nodes.Reg(carry, type_of(dtype, 1), init=start), own]
+        inner += [nodes.Assign(Place(mine.name, (ZERO,)), start), *lines]
+        inner.append(nodes.BlockScan(scan.op, True, mine.name, carry, parts.get(dtype, "")))
+    inner += vectors.stores()
     rows = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), kernel.rows).items()) if kernel.rows else ()
     rows += (nodes.Let(str(skew), run.skew),) if skew != ZERO else ()
     arrays = tuple(shared(n, array) for n, array in zip(parts.values(), meeting_arrays(plan, region), strict=True))
@@ -90,65 +79,43 @@ def scan_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> 
 def lanes_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_block` whose rows are shared by a few lanes of a warp each: a row is one
     vector of each lane, so that nothing is carried, and a CTA has several."""
-    (lanes, rows), axis, fresh = plan.threads, kernel.row[0], Fresh(names_in(region))
+    (lanes, rows), fresh = plan.threads, Fresh(names_in(region))
     number, total = Expr.of(fresh.name("n")), extent_of(kernel.rows)
     row = Expr.of(kernel.rows[0].name if len(kernel.rows) == 1 else fresh.name("row"))
     skew = Expr.of(fresh.name("skew")) if run.start != ZERO else ZERO
-    count, limits = run.covering(skew), limits_of(run)
-    lets: list[Statement] = [
-        nodes.Let(str(row), rows * Expr.of("cta.x") + "thread.y"),
-        *(nodes.Let(n, e) for n, e in (split(row, kernel.rows) if len(kernel.rows) > 1 else {}).items()),
-        *((nodes.Let(str(skew), run.skew),) if skew != ZERO else ()),
-        nodes.Let(str(number), Expr.of("thread.x")),
-        nodes.Let(axis.name, run.width * number - skew),
-    ]
+    count = run.covering(skew)
     guard = (
         *(() if divides(rows, total) else below(row, total)),
         *(() if divides(lanes, count) else below(number, count)),
     )
-    vectors, body = _Vectors(region, fresh, run, axis.name, run.width * number - run.skew), []
-
-    def where_inside(lines: list[Statement]) -> list[Statement]:
-        return [nodes.If(guard, tuple(lines))] if guard else lines
-
+    vectors = _Vectors(region, fresh, run, run.width * number - run.skew, limits_of(run), guard)
+    body: list[Statement] = [
+        nodes.Let(str(row), rows * Expr.of("cta.x") + "thread.y"),
+        *(nodes.Let(n, e) for n, e in (split(row, kernel.rows) if len(kernel.rows) > 1 else {}).items()),
+        *((nodes.Let(str(skew), run.skew),) if skew != ZERO else ()),
+        nodes.Let(str(number), Expr.of("thread.x")),
+        vectors.let(run.width * number - skew),
+    ]
     for scan in dict.fromkeys(scans_of(region)):
-        writer, neighbours = vectors.writer()
-        dtype, base = wide(scan.dtype), name_of(region, scan)
-        mine, own = (fresh.name(f"{base}.{word}") for word in ("acc", "own"))
-        body += [
-            nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
-            nodes.Reg(own, type_of(dtype, run.width)),
-        ]
-        so_far, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
-        body += where_inside(neighbours.loop(lines, limits))
-        body.append(nodes.WarpReduce(scan.op, mine, lanes, is_exclusive=True))
-        vectors.done[scan] = cast(Binary(fold_word(scan.op, dtype), so_far, own_part, dtype), scan.dtype)
-    neighbours, lines = vectors.stores()
-    body += where_inside(neighbours.loop(lines, limits))
-    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(rows),), plan.threads, (*lets, *body))
+        registers, lines = vectors.scanned(scan)
+        body += [*registers, *lines, nodes.WarpReduce(scan.op, registers[0].name, lanes, is_exclusive=True)]
+    body += vectors.stores()
+    return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(rows),), plan.threads, tuple(body))
 
 
 def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -> Kernel:
     """The kernel of a plan of algo `scan_thread` that takes its rows in vectors: a thread has all of a row, so that it
     needs no other's sums."""
-    threads, axis, fresh = plan.threads[0], kernel.row[0], Fresh(names_in(region))
-    turn, width, count = Expr.of(fresh.name("c")), run.width, run.whole(ZERO)
+    threads, fresh = plan.threads[0], Fresh(names_in(region))
+    turn, count = Expr.of(fresh.name("c")), run.whole(ZERO)
+    vectors = _Vectors(region, fresh, run, run.width * turn, is_alone=True)
     head: list[Statement] = []
-    inner: list[Statement] = [nodes.Let(axis.name, width * turn)]
-    vectors = _Vectors(region, fresh, run, axis.name, width * turn)
+    inner: list[Statement] = [vectors.let(run.width * turn)]
     for scan in dict.fromkeys(scans_of(region)):
-        writer, neighbours = vectors.writer()
-        dtype, base = wide(scan.dtype), name_of(region, scan)
-        mine, own = (fresh.name(f"{base}.{word}") for word in ("acc", "own"))
-        head += [
-            nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype)),
-            nodes.Reg(own, type_of(dtype, width)),
-        ]
-        _, own_part, lines = vectors.folded(writer, neighbours, scan, mine, own)
-        inner += neighbours.loop(lines)
-        vectors.done[scan] = cast(own_part, scan.dtype)
-    neighbours, lines = vectors.stores()
-    inner += neighbours.loop(lines)
+        registers, lines = vectors.scanned(scan)
+        head += registers
+        inner += lines
+    inner += vectors.stores()
     loop = nodes.For(str(turn), ZERO, count, tuple(inner), unroll=TURNS_AT_ONCE)
     total = extent_of(kernel.rows)
     number, is_guarded = threads * Expr.of("cta.x") + "thread.x", not divides(threads, total)
@@ -180,42 +147,69 @@ def run_of_lanes(region: Region, kernel: Prefix, width: int) -> Run | None:
     return row_run(region, kernel, width) if width > 1 else None if kernel.reverse else Run(kernel.row, 1)
 
 
+@dataclass
 class _Vectors:
-    """The vectors of a row: `first` is the place of one's first element along `axis`, `done` what scans are."""
+    """The vectors of a row: `first` is the place of one's first element, `limits` which of its elements the row has,
+    `guard` whether the thread has one. `done` is what scans are at an element: what its thread folded of the vector,
+    after what others did unless the thread `is_alone`."""
 
-    def __init__(self, region: Region, fresh: Fresh, run: Run, axis: str, first: Expr):
-        self.region, self.fresh, self.run, self.axis, self.first = region, fresh, run, axis, first
-        self.done: dict[Any, Any] = {}
+    region: Region
+    fresh: Fresh
+    run: Run
+    first: Expr
+    limits: tuple[Bound, ...] = ()
+    guard: tuple[Bound, ...] = ()
+    is_alone: bool = False
+    done: dict[Any, Any] = field(default_factory=dict)
 
-    def writer(self) -> tuple[Prefixes, SideBySide]:
+    @property
+    def axis(self) -> str:
+        """The axis of the row."""
+        return self.run.axes[0].name
+
+    def let(self, place: Expr) -> Statement:
+        """The axis at the first element."""
+        return nodes.Let(self.axis, place)
+
+    def scanned(self, scan: Scan) -> tuple[tuple[nodes.Reg, nodes.Reg], list[Statement]]:
+        """Registers of what a thread folds, and of what that is at each element; and the statements that fold a
+        vector."""
+        writer, neighbours = self._writer()
+        dtype, at = wide(scan.dtype), (Expr.of(neighbours.turn),)
+        mine, own = (self.fresh.name(f"{name_of(self.region, scan)}.{word}") for word in ("acc", "own"))
+        so_far, own_part = Read(mine, (ZERO,), dtype), Read(own, at, dtype)
+        lines, element = writer.element(scan)
+        step = [
+            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
+            nodes.Assign(Place(own, at), so_far),
+        ]
+        lines += reversed(step) if scan.exclusive else step
+        whole = own_part if self.is_alone else Binary(fold_word(scan.op, dtype), so_far, own_part, dtype)
+        self.done[scan] = cast(whole, scan.dtype)
+        folded = nodes.Reg(mine, type_of(dtype, 1), init=start_of(scan.op, scan.dtype))
+        return (folded, nodes.Reg(own, type_of(dtype, self.run.width))), self._over(neighbours, lines)
+
+    def stores(self) -> list[Statement]:
+        """The values of the elements behind their scans, and their stores."""
+        writer, neighbours = self._writer()
+        lines = writer.values(needed(self.region, (y.expr for y in self.region.yields)))
+        for item in self.region.yields:
+            body, before = writer.body(item.expr)
+            lines += before
+            neighbours.store(item, body, writer.point, self.region.iters, lines)
+        return self._over(neighbours, lines)
+
+    def _writer(self) -> tuple[Prefixes, SideBySide]:
         """What writes the values of one element, and its neighbours."""
         neighbours = SideBySide(self.region, self.fresh, self.run, Expr.of(self.axis), {self.axis: self.first})
         writer = Prefixes(self.region, self.fresh, done=self.done)
         writer.point[self.axis] = neighbours.place
         return writer, neighbours
 
-    def folded(
-        self, writer: Prefixes, neighbours: SideBySide, scan: Scan, mine: str, own: str
-    ) -> tuple[Read, Read, list[Statement]]:
-        """What an element is folded into, what it is of its own, and the statements that fold it."""
-        dtype, at = wide(scan.dtype), (Expr.of(neighbours.turn),)
-        so_far = Read(mine, (ZERO,), dtype)
-        lines, element = writer.element(scan)
-        step = [
-            nodes.Assign(Place(mine, (ZERO,)), Binary(fold_word(scan.op, dtype), so_far, element, dtype)),
-            nodes.Assign(Place(own, at), so_far),
-        ]
-        return so_far, Read(own, at, dtype), [*lines, *(reversed(step) if scan.exclusive else step)]
-
-    def stores(self) -> tuple[SideBySide, list[Statement]]:
-        """The values of an element behind its scans, and its stores."""
-        writer, neighbours = self.writer()
-        lines = writer.values(needed(self.region, (y.expr for y in self.region.yields)))
-        for item in self.region.yields:
-            body, before = writer.body(item.expr)
-            lines += before
-            neighbours.store(item, body, writer.point, self.region.iters, lines)
-        return neighbours, lines
+    def _over(self, neighbours: SideBySide, lines: list[Statement]) -> list[Statement]:
+        """The lines at each element of a vector, where there is one."""
+        lines = neighbours.loop(lines, self.limits)
+        return [nodes.If(self.guard, tuple(lines))] if self.guard else lines
 
 
 __all__ = [
