@@ -110,7 +110,6 @@ kernel act : sm90 grid [floor((N + 127)/128)] block [128] cluster [1] regs 64
     ldmatrix af[0] <- x[p.slot][0] trans low af[1]
     split x[0] <- x[1]
     resum acc[base, 0] over t: N = mul(X[t], X[t])
-    stmatrix y[0] <- acc trans
     barrier 1 threads 128
     %s = tma_store X.map[base] <- y[0]
     wait_group tma_store pending 0 for %s

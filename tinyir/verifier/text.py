@@ -58,7 +58,7 @@ STATEMENTS = {
     }.items()
 }
 PLAIN = frozenset(
-    "else store atomic copy split resum stmatrix mma fence row_reduce warp_reduce publish look_back wait_previous "
+    "else store atomic copy split resum mma fence row_reduce warp_reduce publish look_back wait_previous "
     "launch_next".split()
 )
 MADE = frozenset("cp_async tma_load send tma_store wgmma".split())

@@ -205,16 +205,6 @@ class Resum:
 
 
 @dataclass(frozen=True, slots=True)
-class Stmatrix:
-    """`stmatrix c[64*half, 0] <- acc`: a matrix in registers to shared memory, rounded to the tile's dtype."""
-
-    to: Place
-    source: str
-    is_transposed: bool = False
-    span: Span | None = place_in_text()
-
-
-@dataclass(frozen=True, slots=True)
 class Mma:
     """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `p[0, 16]` as
     the left operand: 16 columns of a wider one, from there on. `math tf32` or `math tf32x3` after the shape says how

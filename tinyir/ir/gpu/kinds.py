@@ -62,7 +62,6 @@ _NEEDS: dict[type, tuple[tuple[str, Kind], ...]] = {
     nodes.TmaStore: (("source", _SHARED), ("to", _MAP)),
     nodes.Send: (("to", _ANY_SHARED), ("source", _SHARED_OR_SUM), ("on", _BARRIER)),
     nodes.StoreRows: (("source", _SHARED_OR_SUM),),
-    nodes.Stmatrix: (("to", _SHARED),),
     nodes.Split: (("to", _SHARED), ("source", _SHARED)),
     nodes.Assign: (("to", _REGISTERS),),
     nodes.Wait: (("barrier", _BARRIER),),

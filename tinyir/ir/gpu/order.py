@@ -22,7 +22,7 @@ from .walk import THREAD_NAMES, Visit, places_in, reads_in, statements
 
 WARP, WARPGROUP = 32, 128
 OF_WARP = "warp.index"  # the slot that a warp has to itself
-OF_A_WARP = (nodes.WarpReduce, nodes.RowReduce, nodes.Ldmatrix, nodes.Stmatrix, nodes.Mma)  # all lanes together,
+OF_A_WARP = (nodes.WarpReduce, nodes.RowReduce, nodes.Ldmatrix, nodes.Mma)  # all lanes together,
 OF_A_WARPGROUP = (nodes.StoreRows, nodes.Wgmma)  # all threads
 ENGINE_OF = {nodes.CpAsync: "cp_async", nodes.Wgmma: "wgmma", nodes.TmaStore: "tma_store"}
 
@@ -310,9 +310,9 @@ class _Memory:
         for word, place in places_in(s):
             if place.name in self.arrays and word in ("source", "a", "b"):
                 self._read(s, place, state)
-        if isinstance(
-            s, (nodes.Copy, nodes.CpAsync, nodes.Split, nodes.Store, nodes.Stmatrix, nodes.TmaLoad)
-        ) and isinstance(self.arrays.get(s.to.name), nodes.Shared):
+        if isinstance(s, (nodes.Copy, nodes.CpAsync, nodes.Split, nodes.Store, nodes.TmaLoad)) and isinstance(
+            self.arrays.get(s.to.name), nodes.Shared
+        ):
             self._write(s, state)
         if isinstance(s, (nodes.WaitGroup, nodes.Wait)):
             state.waited |= set(s.tokens)

@@ -172,7 +172,6 @@ _SHOW: dict[type, Any] = {
     ),
     nodes.Split: lambda s: f"split {s.to} <- {s.source}",
     nodes.Resum: lambda s: f"resum {_moved(s.to, s.over, s.value, 1)}",
-    nodes.Stmatrix: lambda s: f"stmatrix {s.to} <- {s.source}{_trans(s.is_transposed)}",
     nodes.Mma: lambda s: f"mma {s.acc} += {s.a} * {s.b} shape {s.shape}" + (f" math {s.math}" if s.math else ""),
     nodes.Wgmma: _show_wgmma,
     nodes.RowReduce: lambda s: f"row_reduce {s.op} {s.source} into {s.to}",

@@ -395,9 +395,6 @@ class _Reader:
     def _resum(self, p: list[Any], span: Span) -> Statement:
         return nodes.Resum(self._place(p[0]), _axes(p[1]), self._body(p[2]), span=span)
 
-    def _stmatrix(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Stmatrix(self._place(p[0]), str(p[1]), p[2] is not None, span=span)
-
     def _mma(self, p: list[Any], span: Span) -> Statement:
         return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), str(p[4] or ""), span=span)
 

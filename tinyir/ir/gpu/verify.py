@@ -219,7 +219,6 @@ _ARRAYS_NAMED: dict[type, tuple[str, ...]] = {
     nodes.WarpReduce: ("name",),
     nodes.BlockReduce: ("name", "via"),
     nodes.BlockScan: ("name", "carry", "via"),
-    nodes.Stmatrix: ("source",),
     nodes.Drain: ("barrier",),
     nodes.TensorMap: ("tensor",),
     nodes.Ticket: ("via",),
@@ -347,7 +346,6 @@ _OF_COPY_ENGINES = (  # what is on cards with a copy engine alone
     nodes.Send,
     nodes.TmaStore,
     nodes.Wgmma,
-    nodes.Stmatrix,
     *nodes.EARLY,
 )
 _CHECKS = (

@@ -132,13 +132,6 @@ class Engines(Computing):
         """Nothing is left of what a matrix unit does not look at, since here it looks at all of it."""
         self.run.shared[s.to.name][self.party.cta, self._slot(s.to)] = 0
 
-    def _stmatrix(self, s: nodes.Stmatrix, here: Here) -> None:
-        found = self.held[s.source][0, 0]
-        found = found.T if s.is_transposed else found
-        start = [int(self._number(e)) for e in s.to.index] or [0, 0]
-        tile = self.run.shared[s.to.name][self.party.cta, self._slot(s.to)]
-        tile[tuple(slice(n, n + side) for n, side in zip(start, found.shape))] = found
-
     def _mma(self, s: nodes.Mma, here: Here) -> None:
         left, right = (self.held[p.name][self._slot(p)] for p in (s.a, s.b))
         first = int(self._number(s.a.index[1])) if s.a.index else 0
@@ -281,7 +274,6 @@ Engines.act = {
     nodes.Send: Engines._send,
     nodes.Ldmatrix: Engines._ldmatrix,
     nodes.Split: Engines._split,
-    nodes.Stmatrix: Engines._stmatrix,
     nodes.Mma: Engines._mma,
     nodes.Wgmma: Engines._wgmma,
     nodes.RowReduce: Engines._rowreduce,
