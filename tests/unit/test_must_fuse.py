@@ -71,9 +71,9 @@ PROLOGUE = PRODUCT.replace("EXPAND(A)", "EXPAND(%e)").replace("ax =", "e = EXP2(
 ROWS = """t = REDUCE(x) {op=MAX, axes=[1], dtype=fp32} : fp32[4]
     w = EXPAND(%t) {broadcast_dimensions=[0]} : fp32[4, 524288]
     y = SUB(x, %w) : fp32[4, 524288]"""
-TWO_MAPS = "a = RELU(x) : fp32[8, 16]\n    b = NEG(z) : fp32[8, 16]"
-TWO_FOLDS = """a = REDUCE(x) {op=SUM, axes=[1], dtype=fp32} : fp32[8]
-    b = REDUCE(z) {op=MAX, axes=[1], dtype=fp32} : fp32[8]"""
+TWO_MAPS = "a = RELU(x) : fp32[512, 640]\n    b = NEG(z) : fp32[512, 640]"
+TWO_FOLDS = """a = REDUCE(x) {op=SUM, axes=[1], dtype=fp32} : fp32[512]
+    b = REDUCE(z) {op=MAX, axes=[1], dtype=fp32} : fp32[512]"""
 AGAIN = """a = SIN(x) : fp32[262192]
     b = SIN(%a) : fp32[262192]
     e = SIN(%b) : fp32[262192]
@@ -93,15 +93,15 @@ HELD = {  # what the text computes, what must share a kernel, the kernels that m
     "prologue and epilogue": (FACTORS, "y : fp32[64, 64]", PROLOGUE, "e,y", [("s",)]),
     "few long rows": ("x : fp32[4, 524288]", "y : fp32[4, 524288]", ROWS, "t,y", [("t",)]),
     "siblings that read nothing alike": (
-        "x : fp32[8, 16]; z : fp32[8, 16]",
-        "a : fp32[8, 16]; b : fp32[8, 16]",
+        "x : fp32[512, 640]; z : fp32[512, 640]",
+        "a : fp32[512, 640]; b : fp32[512, 640]",
         TWO_MAPS,
         "a,b",
         [("b",)],
     ),
     "folds that read nothing alike": (
-        "x : fp32[8, 16]; z : fp32[8, 16]",
-        "a : fp32[8]; b : fp32[8]",
+        "x : fp32[512, 640]; z : fp32[512, 640]",
+        "a : fp32[512]; b : fp32[512]",
         TWO_FOLDS,
         "a,b",
         [("a",)],

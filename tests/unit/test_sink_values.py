@@ -76,6 +76,25 @@ def test_what_reads_a_moved_value_twice_is_written_where_that_is_made() -> None:
     assert outputs_of(regions_of(gated())) == {"s": ["s fp16"]}
 
 
+def written_out() -> RandomModel:
+    """A product, a residual, and the norm of its rows op by op in fp32, as exporters write it."""
+    net = Network("m", "fp16")
+    x = net.elementwise("add", "a", product(net), net.input("r", [ROWS, WIDE]))
+    wide = net.op("Cast", "wide", [x], [ROWS, WIDE], "fp32", to="fp32")
+    squares = net.op("Elementwise", "squares", [wide, 2.0], [ROWS, WIDE], "fp32", fn="pow")
+    mean = net.op("Reduce", "mean", [squares], [ROWS, 1], "fp32", op="mean", axes=[1], keepdims=True)
+    root = net.op("Elementwise", "root", [mean], [ROWS, 1], "fp32", fn="sqrt")
+    each = net.op("Elementwise", "each", [wide, root], [ROWS, WIDE], "fp32", fn="div")
+    back = net.op("Cast", "back", [each], [ROWS, WIDE], to="fp16")
+    return net.model(net.elementwise("mul", "n", back, net.param("scale", [WIDE])), net.elementwise("neg", "m", x))
+
+
+def test_a_norm_whose_squares_were_made_elsewhere_is_one_kernel() -> None:
+    """The squares are moved to their sum, which reads the row then that what follows the sum reads again."""
+    found = outputs_of(regions_of(written_out()))
+    assert found == {"y": ["m fp16", "wide fp32"], "mean": ["n fp16"]}
+
+
 def joined() -> RandomModel:
     """Two images as one, which a product reads, and a norm of groups of its channels in fp32."""
     net = Network("m", "fp16")
@@ -110,8 +129,8 @@ def test_a_value_that_two_kernels_read_stays_where_it_is_made() -> None:
 
 @pytest.mark.parametrize(
     "model",
-    [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated(), gated(), joined()],
-    ids=["layer", "rms", "rope", "gated", "joined"],
+    [norm_of("LayerNorm"), norm_of("RMSNorm"), rotated(), gated(), written_out(), joined()],
+    ids=["layer", "rms", "rope", "gated", "written out", "joined"],
 )
 def test_the_numbers_stay(model: RandomModel) -> None:
     arrays = model.arrays(3)

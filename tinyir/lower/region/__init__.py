@@ -22,7 +22,7 @@ from .distribute import distribute, rounding
 from .fuse import Partition, Verdict
 from .fuse_prologues import fuse_prologues
 from .join_demanded import Demand, demands_of, join_demanded, kernel_of, refusal_of
-from .join_siblings import join_siblings
+from .join_siblings import join_siblings, join_small
 from .lone_queries import give_rows, mark_lone_queries
 from .merge_equal import merge_equal
 from .merge_reduces import merge_reduces
@@ -251,6 +251,7 @@ def _cut(
     streams = stream_rows(found, apart)
     joined = {*streams, *streams.values()}
     join_siblings(found, joined)
+    join_small(found, joined)
     fuse_prologues(found, joined)
     untangle(found, streams)
     return Cut(found, streams, merged), demands_of(module, graph, merged), refused

@@ -402,11 +402,11 @@ def _same_position(
     if alike is None or not (alike[0] in left.place and alike[1] in right.place):
         return []
     here, there = left.members[alike[0]], right.members[alike[1]]
-    if [a.size for a in here.own] != [a.size for a in there.own]:
+    folded = (here.extra, there.extra) if here.is_fold and there.is_fold else ((), ())
+    ours, theirs = (*here.own, *folded[0]), (*there.own, *folded[1])
+    if [a.size for a in ours] != [a.size for a in theirs]:
         return []
-    places = [
-        (left.place[here.name].get(a.name), right.place[there.name].get(b.name)) for a, b in zip(here.own, there.own)
-    ]
+    places = [(left.place[here.name].get(a.name), right.place[there.name].get(b.name)) for a, b in zip(ours, theirs)]
     known = ({a for a, _ in pairs}, {b for _, b in pairs})
     return [(a, b) for a, b in places if a is not None and b is not None and a not in known[0] and b not in known[1]]
 

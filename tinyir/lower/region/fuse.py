@@ -128,6 +128,14 @@ class Partition:
             self._join_into(name)
         return self
 
+    def join_readers(self, name: str) -> None:
+        """Join the kernel that computes a value, which has changed, with those that read it, where that may be."""
+        cluster = self.cluster_of(name)
+        for user in sorted(
+            {u for n in cluster.open for u in self.graph.users[n]} if cluster else (), key=self.order.get
+        ):
+            self._join_into(user)
+
     def _join_into(self, name: str) -> None:
         tried: set[tuple[int, int, int]] = set()
         while True:

@@ -5,7 +5,8 @@ before: region q yields q and cos = q*c; region turned reads cos[i] and q[i + 1]
 after:  region q yields q; region turned computes cos = q[i]*c[i], and reads q[i] and q[i + 1]
 
 The joins go through the program in order, so that a value finds its maker before its reader. Where the reader has it at
-other points than its own axes (a reshape), it is computed at each read.
+other points than its own axes (a reshape), it is computed at each read. What reads that reader is tried again: a sum of
+squares that were made by the product before them did not read the row that the norm behind it reads.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ def sink_values(found: Partition) -> None:
         if maker is None or node.kind != "elementwise" or name not in maker.open or found.graph.results_of(name):
             continue
         reader = _only_reader(name, maker, found)
-        if reader is not None and _takes_fewer_bytes(name, maker, reader, found):
-            _move(name, maker, reader, found)
+        if reader is not None and _takes_fewer_bytes(name, maker, reader, found) and _move(name, maker, reader, found):
+            found.join_readers(name)
 
 
 def _only_reader(name: str, maker: Cluster, found: Partition) -> Cluster | None:
@@ -59,23 +60,26 @@ def _is_in_memory(source: str, name: str, maker: Cluster, found: Partition) -> b
     )
 
 
-def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> None:
+def _move(name: str, maker: Cluster, reader: Cluster, found: Partition) -> bool:
+    """Whether it has been moved."""
     graph = found.graph
     alone = start_of(graph.nodes[name], maker.number, graph, found.free)
     kept = part_of(maker, _needed(maker, name), graph)
     if not kept.members.keys() - kept.copies or found.family_fault(kept):
-        return
+        return False
     whole = joined(alone, reader, graph, found.order)
     if whole == "other point":
         _compute_at_reads(name, alone, maker, reader, found)
-        return
+        return False
     if isinstance(whole, str) or found.fault(alone, reader, whole):
-        return
+        return False
     found.split(maker, kept, alone)
-    if found.join(alone, reader, name):
-        for pair, verdict in found.verdicts.items():
-            if pair[1] == name and pair[0] in kept.members and verdict.is_fused:
-                found.verdicts[pair] = replace(verdict, is_fused=False, rule="sunk")
+    if not found.join(alone, reader, name):
+        return False
+    for pair, verdict in found.verdicts.items():
+        if pair[1] == name and pair[0] in kept.members and verdict.is_fused:
+            found.verdicts[pair] = replace(verdict, is_fused=False, rule="sunk")
+    return True
 
 
 def _compute_at_reads(name: str, alone: Cluster, maker: Cluster, reader: Cluster, found: Partition) -> None:
