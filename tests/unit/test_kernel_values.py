@@ -24,6 +24,7 @@ from tinyir.play import kernel as played
 from tinyir.play.kernel import TOGETHER, check_values, differing, numbers
 from tinyir.play.kernel.reference import BOXES, FEW_ELEMENTS, boxes_of
 from tinyir.play.kernel.turns import are_turns_apart
+from tinyir.play.product import MOST_ALONE, multiplied
 
 from .families import CASES, family
 from .turns import in_turn
@@ -151,6 +152,20 @@ def test_turns_that_need_nothing_of_one_another_are_one(body: str, is_apart: boo
     loop = next(s for s in statements(kernel.body) if isinstance(s, nodes.For))
     arrays = {s.name: s for s in statements(kernel.body) if isinstance(s, nodes.Reg)}
     assert are_turns_apart(loop, arrays) is is_apart
+
+
+@pytest.mark.parametrize("sizes", [(8, 64, 1280), (1280, 64, 8), (64, 512, 65), (1, 1 << 20, 3), (64, 4, 4), (0, 8, 8)])
+def test_no_small_product_is_shared_out_among_threads(
+    sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, depth, columns = sizes
+    draw = np.random.default_rng(0)
+    left, right = (draw.integers(-4, 5, (2, *shape)).astype(np.float32) for shape in ((rows, depth), (depth, columns)))
+    wanted, asked = left @ right, []
+    made = np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b: asked.append(a.shape[-2] * a.shape[-1] * b.shape[-1]) or made(a, b))
+    np.testing.assert_array_equal(multiplied(left, right), wanted)
+    assert max(asked) <= max(MOST_ALONE, depth * min(rows, columns))
 
 
 def test_large_tensors_are_asked_for_in_boxes() -> None:

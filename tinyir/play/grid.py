@@ -48,7 +48,8 @@ def union(grids: Iterable[Grid], order: Mapping[str, int]) -> tuple[str, ...]:
 class Frame:
     """Where an expression is played: the name of the region or value that it is of, sizes of symbols, the range of each
     axis (start, stop), tensors, values, the order of axes, the points of axes that a value has chosen (Gather), the
-    ranges that the values cover (`block`), and by what roundings move values (`roundings.Moves`)."""
+    ranges that the values cover (`block`), by what roundings move values (`roundings.Moves`), and whether a part of a
+    region alone is played (`is_part`)."""
 
     name: str
     symbols: Mapping[str, int]
@@ -60,6 +61,7 @@ class Frame:
     chosen: dict[str, Grid] = field(default_factory=dict)
     block: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     moves: Any = None
+    is_part: bool = False
 
     def within(self, spans: Mapping[str, tuple[int, int]]) -> Frame:
         """The same frame with some axes over other ranges, or with new ones."""
@@ -77,6 +79,7 @@ class Frame:
             dict(self.chosen),
             self.block,
             self.moves,
+            self.is_part,
         )
 
     def choosing(self, axis: str, size: int, at: Grid) -> tuple[Frame, Grid]:

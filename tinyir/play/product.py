@@ -19,6 +19,8 @@ from ..ir.present import guard_names
 from .arrays import compute_dtype, numpy_dtype
 from .grid import Frame, Grid, union
 
+MOST_ALONE = 1 << 18  # products of numbers in a product of matrices that OpenBLAS makes in the thread that asks
+MOST_APART = 1 << 24  # in one that takes less in parts of these than shared out among threads
 MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped over
 
 
@@ -128,10 +130,23 @@ def _matmul(left: Grid, right: Grid, summed: tuple[str, ...], frame: Frame) -> G
     batch, k = math.prod(size(common)), math.prod(size(summed))
     a = left.along(common + rows + summed).reshape(batch, math.prod(size(rows)), k)
     b = right.along(common + summed + columns).reshape(batch, k, math.prod(size(columns)))
-    found = np.matmul(a, b).reshape((*size(common), *size(rows), *size(columns)))
+    found = (multiplied if frame.is_part else np.matmul)(a, b).reshape((*size(common), *size(rows), *size(columns)))
     axes = common + rows + columns
     order = tuple(sorted(axes, key=frame.order.__getitem__))
     return Grid(Grid(found, axes).along(order), order)
 
 
-__all__ = ["contract", "factors_of"]
+def multiplied(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Products of matrices: a small one in parts, since a BLAS that shares it out among threads waits for them longer
+    than it multiplies."""
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    if not MOST_ALONE < rows * depth * columns <= MOST_APART:
+        return np.matmul(left, right)
+    if rows > columns:
+        return multiplied(right.swapaxes(-1, -2), left.swapaxes(-1, -2)).swapaxes(-1, -2)
+    size = max(1, MOST_ALONE // (rows * depth))
+    parts = [np.matmul(left, right[..., at : at + size]) for at in range(0, columns, size)]
+    return np.concatenate(parts, axis=-1)
+
+
+__all__ = ["contract", "factors_of", "multiplied"]

@@ -67,7 +67,8 @@ def play_region(
     whole: dict[str, np.ndarray] = {}
     for block in _blocks(region, spans):
         order = {n: at for at, n in enumerate(spans)}
-        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, order, block=block, moves=moves)
+        is_part = part is not None
+        frame = Frame(region.name, symbols, block, inputs, dtypes, {}, order, {}, block, moves, is_part)
         for let in region.lets:
             found = frame.values[let.name] = evaluate(let.expr, frame)
             if watch:

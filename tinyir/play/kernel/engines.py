@@ -17,9 +17,8 @@ from ...ir.gpu.dry.steps import Step
 from ...ir.gpu.dry.threads import At, Unknown, Wish
 from ...ir.gpu.nodes import PART_KINDS, Place
 from ..body import neutral
+from ..product import multiplied
 from .threads import PARTS, UFUNCS, Computing, fetched
-
-MOST_ALONE = 1 << 18  # products of numbers in one product of matrices, which OpenBLAS makes in the thread that asks
 
 
 class Engines(Computing):
@@ -219,12 +218,9 @@ class Engines(Computing):
 
 
 def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """A product, some rows at a time: a BLAS that shares out a small one among threads loses more than it wins."""
+    """A product, whose numbers are added up in a wider dtype."""
     wide = np.int32 if left.dtype.kind in "iu" else np.float64 if left.dtype == np.float64 else np.float32
-    left, right = left.astype(wide), right.astype(wide)
-    rows = max(1, MOST_ALONE // (right.shape[-1] * right.shape[-2]))
-    parts = [np.matmul(left[..., at : at + rows, :], right) for at in range(0, left.shape[-2], rows)]
-    return np.concatenate(parts, axis=-2)
+    return multiplied(left.astype(wide), right.astype(wide))
 
 
 def _in_box(start: Sequence[int], sides: Sequence[int], box: Sequence[int], tile: Sequence[int]) -> list[np.ndarray]:
