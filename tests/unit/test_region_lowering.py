@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyir.ir import index, poly, region, tiny
+from tinyir.ir.alike import form_of
+from tinyir.ir.ops import OPS
 from tinyir.lower import index as lower_index
 from tinyir.lower import poly as lower_poly
 from tinyir.lower import region as lower_region
@@ -105,6 +107,22 @@ outputs: %y"""
     found = regions_of(tiny_of(body, "  in  x : fp32[M, N]\n  in  w : fp32[N, K]\n  out y : fp32[M, N]"))
     assert [r.name for r in found.program.regions] == ["s", "y"]
     assert [b.name for b in found.program.buffers] == ["s"]
+
+
+@pytest.mark.parametrize("op", [name for name, op in OPS.items() if op.group == "binary" and "f" in op.accepts])
+def test_sums_and_products_of_a_value_and_what_is_read_are_in_one_order(op: str) -> None:
+    kind = "bool" if OPS[op].gives == "bool" else "fp32"
+    shown = []
+    for operands in ("r, %s", "%s, r"):
+        body = f"""
+  %s = REDUCE(x) {{op=SUM, axes=[1], dtype=fp32}} : fp32[M]
+  %y = {op}({operands}) : {kind}[M]
+
+outputs: %y"""
+        signature = f"  in  x : fp32[M, N]\n  in  r : fp32[M]\n  out y : {kind}[M]"
+        (found,) = regions_of(tiny_of(body, signature)).program.regions
+        shown.append(form_of(found).shape)
+    assert (shown[0] == shown[1]) == (op in ("ADD", "MUL", "CMPEQ", "CMPNE"))
 
 
 def test_a_path_out_and_back_in_is_no_region() -> None:

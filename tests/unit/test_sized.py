@@ -99,6 +99,49 @@ def test_kernels_that_differ_in_names_alone_are_one() -> None:
     assert text.count("__global__") == 2 and text.endswith("bound(float *Z)\n{\n  up_sized(Z);\n}\n")
 
 
+def fetching(to: str, *starts: str) -> tuple[str, ...]:
+    """A body that fetches windows which begin at these places."""
+    return (
+        f"  tma_load_windows_4d({to}, &map, &full[s], {', '.join(starts)}, 0, k % 3, k / 3);",
+        *("  __syncthreads();",) * 8,
+    )
+
+
+STRIDES = {  # of other kernels' windows beside those of the first, as the function of both writes them
+    ("k", "2 * (n % 14) - 1", "n / 14 - 1"): ("k", "stride_n * (n % 14) - 1", "n / 14 - 1"),
+    ("k", "2 * (n % 14) - 1", "3 * (n / 14) - 1"): ("k", "stride_n * (n % 14) - 1", "stride_n2 * (n / 14) - 1"),
+    ("2 * k", "n % 14 - 1", "n / 14 - 1"): ("stride_n * k", "n % 14 - 1", "n / 14 - 1"),
+    ("k", "2 * (n % 14) - 3", "n / 14 - 1"): ("k", "stride_n * (n % 14) - Y_n", "n / 14 - 1"),
+    ("k", "n % 14 - 2", "n / 14 - 1"): ("k", "n % 14 - Y_n", "n / 14 - 1"),
+    ("k", "2 * (n % 14)", "n / 14 - 1"): None,
+    ("k", "2 * (m % 14) - 1", "n / 14 - 1"): None,
+    ("k", "2 * (n % 14) + 1", "n / 14 - 1"): None,
+}
+
+
+@pytest.mark.parametrize("other", STRIDES)
+def test_windows_that_are_elsewhere_apart_are_one_function(other: tuple[str, ...]) -> None:
+    own, wanted = ("k", "n % 14 - 1", "n / 14 - 1"), STRIDES[other]
+    several = [emitted("up", fetching("Y", *own), "Y"), emitted("down", fetching("Z", *other), "Z")]
+    text, _ = show_kernels(several, Names())
+    lines = [line for line in text.split("\n") if "tma_load" in line]
+    if wanted is None:  # each kernel as it was
+        assert lines == [fetching("Y", *own)[0], fetching("Z", *other)[0]]
+        return
+    (line,) = lines
+    assert line == fetching("Y", *wanted)[0]
+    parameters = [word.removeprefix("int ") for word in re.findall(r"template <(.*)>", text)[0].split(", ")]
+    calls = dict(re.findall(r"(\w)\)\n\{\n  up_sized<(.*)>", text))
+    for to, starts in (("Y", own), ("Z", other)):  # what a call means is what its kernel said
+        called = line
+        for name, number in zip(parameters, calls[to].split(", ")):
+            called = re.sub(rf"\b{name}\b", number, called)
+        assert (
+            called.replace("1 * (n % 14)", "n % 14").replace("1 * (n / 14)", "n / 14").replace("1 * k", "k")
+            == fetching("Y", *starts)[0]
+        )
+
+
 def maps(*sizes: int) -> str:
     """Region text of a chain of maps, each over the first elements of the one before."""
     names = [f"v{n}" for n in range(len(sizes))]

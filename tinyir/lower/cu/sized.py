@@ -6,7 +6,8 @@
 
 The integers are parameters of a template, so that the compiler makes of a kernel what it makes of the whole text of it.
 The function has the names of its first kernel. Integers that are the same in all kernels stay as they are, and places
-that have the same integer as one another in each kernel share a parameter.
+that have the same integer as one another in each kernel share a parameter. A factor of 1, which is not written, is one
+of these integers where it is the stride of windows that are elsewhere apart.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from ...ir.gpu import nodes
 from ...ir.intervals import INT_MAX
 from ...ir.manifest import SIZED
 from ...kit.names import FreeNames
-from ...kit.records import dataclass
+from ...kit.records import dataclass, replace
 from .names import Names
 
 MOST_PARAMETERS = 24  # of a template that somebody can read
 _WORD = re.compile(r"(#pragma[^\n]*|[A-Za-z_]\w*|\d(?:[eEpP][+-]|[\w.])*)")
+_WINDOWS = re.compile(r"( *tma_load_windows_\dd\()(.*)(\);)")
+_PLACE = r"[A-Za-z_]\w*(?: [%/] \w+)*"
+_START = re.compile(rf"(?:(\d+) \* (?:(\w+)|\(({_PLACE})\))|({_PLACE}))((?: [-+] \d+)?)")
 _COMMENT = re.compile(r" *//[^\n]*")
 _REFERENCES = {"const __grid_constant__ tensor_map ": "const tensor_map &"}
 
@@ -107,12 +111,47 @@ def _groups(kernels: Sequence[Emitted]) -> Iterator[list[_Read]]:
     by_size: dict[Hashable, list[Emitted]] = {}
     for one in kernels:
         by_size.setdefault((len(one.lines), len(one.parameters)), []).append(one)
-    alike: dict[Hashable, list[_Read]] = {}
+    alike: dict[Hashable, list[Emitted]] = {}
     for several in by_size.values():
         for one in several if len(several) > 1 else ():
-            read = _Read.of(one)
-            alike.setdefault(read.likeness, []).append(read)
-    return (group for group in alike.values() if len(group) > 1)
+            strided = replace(one, lines=tuple(map(_with_strides, one.lines)))
+            alike.setdefault(_Read.of(strided).likeness, []).append(one)
+    return (list(map(_Read.of, _levelled(group))) for group in alike.values() if len(group) > 1)
+
+
+def _levelled(group: Sequence[Emitted]) -> list[Emitted]:
+    """The kernels with their strides written where these are 1 in some and not in others."""
+    if not any(_WINDOWS.fullmatch(line) for line in group[0].lines):
+        return [*group]
+    lines = [zip(*map(_levelled_pieces, zip(*map(_pieces_of, of)))) for of in zip(*(one.lines for one in group))]
+    return [replace(one, lines=tuple("".join(part) for part in own)) for one, own in zip(group, zip(*lines))]
+
+
+def _levelled_pieces(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """The same piece of several kernels' lines."""
+    found = [_START.fullmatch(piece) for piece in pieces]
+    is_written = {start is not None and start[1] is not None for start in found}
+    return tuple(map(_with_stride, pieces)) if len(is_written) > 1 else pieces
+
+
+def _pieces_of(line: str) -> list[str]:
+    """A line, in pieces where it fetches windows: what is before and behind its arguments, and each of these."""
+    found = _WINDOWS.fullmatch(line)
+    return [line] if found is None else [found[1], *re.split("(, )", found[2]), found[3]]
+
+
+def _with_strides(line: str) -> str:
+    """A line that fetches windows with the strides of these."""
+    return "".join(map(_with_stride, pieces)) if len(pieces := _pieces_of(line)) > 1 else line
+
+
+def _with_stride(start: str) -> str:
+    """Where a window begins, `n % 14 - 1` perhaps, with its stride: `1 * (n % 14) - 1`."""
+    found = _START.fullmatch(start)
+    if found is None:
+        return start
+    place = found[2] or found[3] or found[4]
+    return f"{found[1] or 1} * {place if place.isidentifier() else f'({place})'}{found[5]}"
 
 
 def _same(group: list[_Read]) -> list[list[_Read]]:
@@ -134,7 +173,8 @@ def _put_together(group: list[_Read], entries: Names, before: dict[str, list[str
     called: dict[tuple[int, ...], str] = {}
     for at, several in numbers.items():
         if several not in called:
-            called[several] = free.name(_hint(group[0], at))
+            is_stride = 1 in several and group[0].parts[at + 1].startswith(" * ")  # of 1, which only `_levelled` writes
+            called[several] = free.name("stride_n" if is_stride else _hint(group[0], at))
     if len(called) > MOST_PARAMETERS:
         return
     lines = _with_parameters(group[0], {at: called[several] for at, several in numbers.items()})

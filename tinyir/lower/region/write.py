@@ -2,7 +2,9 @@
 
 A value of the model, a fold, and whatever is used twice is a value of the region; what a model op was expanded into is
 written where it is used while that stays readable. Movements are the indices of reads, guards are `where ... else`,
-operands with fewer axes are broadcast_in_dim; inside a fold operands are read directly (C-CON1). What is read and
+operands with fewer axes are broadcast_in_dim; inside a fold operands are read directly (C-CON1). Outside of folds a sum
+or a product has a value of the region before what is read, so that regions that differ in this order alone are alike.
+What is read and
 written here is memory: the index of a col_major tensor has the tensor's last two axes exchanged.
 """
 
@@ -44,6 +46,7 @@ from .cluster import Cluster
 from .graph import Graph, Node, targets
 
 LONGEST = 5  # ops and operands of what may be written inside another expression; longer ones get a line of their own
+ORDERED = ("MAX", "MIN")  # of 0.0 and -0.0 these take the second
 Point = Mapping[str, Like]
 
 
@@ -210,6 +213,8 @@ class Writer:
         ]
         if row.name == "CAST" and operands[0].dtype == dtype:
             return operands[0]
+        if row.is_commutative and row.name not in ORDERED and not in_fold and any(isinstance(o, Ref) for o in operands):
+            operands.sort(key=lambda operand: isinstance(operand, Read))
         kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[row.group]
         return kind(row.name.lower(), *self._meet(operands, in_fold), dtype)
 
