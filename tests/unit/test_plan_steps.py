@@ -37,14 +37,14 @@ LIMITS: dict[str, Steps] = {
     "softmax": (1, 33, 64),
 }
 NETWORKS: dict[str, Steps] = {
-    "resnet": (82, 22400, 2360),
-    "bert": (14, 4200, 860),
-    "gpt2": (14, 3940, 850),
-    "vit": (24, 6500, 1050),
+    "resnet": (67, 22400, 2360),
+    "bert": (11, 4000, 460),
+    "gpt2": (10, 3940, 420),
+    "vit": (24, 6500, 860),
 }
 WHOLE: dict[str, tuple[Callable[[], Any], Steps]] = {
-    "resnet50 fp16": (lambda: resnet50(dtype="fp16"), (69, 31200, 6600)),
-    "gpt2 s1024 fp16": (lambda: gpt2(tokens=1024, dtype="fp16"), (24, 6400, 2100)),
+    "resnet50 fp16": (lambda: resnet50(dtype="fp16"), (133, 57000, 3430)),
+    "gpt2 s1024 fp16": (lambda: gpt2(tokens=1024, dtype="fp16"), (20, 6400, 745)),
 }
 
 

@@ -133,9 +133,9 @@ def _free(body: Body, known: dict[str, set[str]]) -> set[str]:
         return (_free(body.body, known)) - {a.name for a in body.axes}
     if isinstance(body, Ref):
         return set(known.get(body.name, ())) if body.index is None else {name for e in body.index for name in e.names()}
-    inner = operands_of(body)
-    own = axes_of(body) if not any(isinstance(n, (Reduce, Ref)) for n in walk(body)) else set()
-    return own.union(*(_free(i, known) for i in inner)) if inner else own
+    if not any(isinstance(n, (Reduce, Ref)) for n in walk(body)):
+        return axes_of(body)
+    return set().union(*(_free(i, known) for i in operands_of(body)))
 
 
 def _extent(names: set[str], size: dict[str, Expr]) -> Expr:

@@ -84,26 +84,33 @@ class Expr:
         return _constant(value) if isinstance(value, int) else _name(value)
 
     def __add__(self, other: Like) -> Expr:
-        right = (other if isinstance(other, Expr) else Expr.of(other)).terms
+        if isinstance(other, int):
+            return _plus(self, other)
+        right = (other if isinstance(other, Expr) else _name(other)).terms
         if not right:
             return self
         left = self.terms
         if not left:
             return Expr(right)
-        if len(right) == 1 and not right[0][1]:  # a constant, which is last
-            if left[-1][1]:
-                return Expr(left + right)
-            total = left[-1][0] + right[0][0]
-            return Expr(left[:-1] + ((total, ()),) if total else left[:-1])
+        if len(right) == 1 and not right[0][1]:
+            return _plus(self, right[0][0])
         return _sum(left + right)
 
     __radd__ = __add__
 
     def __neg__(self) -> Expr:
-        return Expr(tuple((-c, m) for c, m in self.terms))
+        return Expr(tuple([(-c, m) for c, m in self.terms]))
 
     def __sub__(self, other: Like) -> Expr:
-        return self + (-Expr.of(other))
+        if isinstance(other, int):
+            return _plus(self, -other)
+        right = (other if isinstance(other, Expr) else _name(other)).terms
+        if not right:
+            return self
+        if len(right) == 1 and not right[0][1]:
+            return _plus(self, -right[0][0])
+        negative = tuple([(-c, m) for c, m in right])
+        return _sum(self.terms + negative) if self.terms else Expr(negative)
 
     def __rsub__(self, other: Like) -> Expr:
         return Expr.of(other) - self
@@ -123,8 +130,9 @@ class Expr:
                 "E0006",
                 what=Phrase("an expression of {count} terms (at most {most})", count=len(found.terms), most=MOST_TERMS),
             )
-        if any(c.bit_length() > MOST_BITS for c, _ in found.terms):
-            raise refuse("E0006", what=Phrase("an integer of more than {most} bits", most=MOST_BITS))
+        for number, _ in found.terms:
+            if number.bit_length() > MOST_BITS:
+                raise refuse("E0006", what=Phrase("an integer of more than {most} bits", most=MOST_BITS))
         return found
 
     __rmul__ = __mul__
@@ -276,12 +284,26 @@ def _bits(expr: Expr) -> int:
 ZERO, ONE = _constant(0), _constant(1)
 
 
+def _plus(expr: Expr, number: int) -> Expr:
+    """The sum with a number: the constant is the last term."""
+    terms = expr.terms
+    if not number:
+        return expr
+    if not terms:
+        return _constant(number)
+    if terms[-1][1]:
+        return Expr((*terms, (number, ())))
+    total = terms[-1][0] + number
+    return Expr((*terms[:-1], (total, ())) if total else terms[:-1])
+
+
 def _product(left: Expr, right: Expr) -> Expr:
     """The product, of any length."""
-    for one, other in ((left, right), (right, left)):
-        number = one.constant
-        if number is not None:
-            return other if number == 1 else Expr(tuple((number * c, m) for c, m in other.terms)) if number else ZERO
+    number, other = left.constant, right
+    if number is None:
+        number, other = right.constant, left
+    if number is not None:
+        return other if number == 1 else Expr(tuple([(number * c, m) for c, m in other.terms])) if number else ZERO
     return _sum(
         tuple((a * b, m + n if not m or not n else _merged(m + n)) for a, m in left.terms for b, n in right.terms)
     )

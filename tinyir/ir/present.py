@@ -52,7 +52,7 @@ def present_axes(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> frozens
 
 def names_in(exprs: Iterable[Expr]) -> frozenset[str]:
     """Every name in the expressions."""
-    return frozenset(n for e in exprs for n in e.names())
+    return frozenset().union(*(e.vocabulary for e in exprs))
 
 
 def guard_names(guard: Iterable[Bound]) -> frozenset[str]:

@@ -7,6 +7,7 @@ raises Refused.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -133,7 +134,12 @@ def fitting(small: tuple[Expr, ...], big: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def product(dims: Sequence[Expr]) -> Expr:
     """The number of elements of a shape."""
-    return functools.reduce(lambda a, b: a * b, dims, ONE)
+    return _product_of(tuple(dims))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _product_of(dims: tuple[Expr, ...]) -> Expr:
+    return functools.reduce(operator.mul, dims, ONE)
 
 
 def _axis(axis: int, rank: int, at: str) -> int:

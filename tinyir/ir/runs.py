@@ -281,6 +281,7 @@ def start_of(
     return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
     """How many elements of a tensor are before one."""
     offset = ZERO

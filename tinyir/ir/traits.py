@@ -91,15 +91,13 @@ def axes_of(body: Body) -> set[str]:
     found: set[str] = set()
     for node in walk(body):
         if isinstance(node, Read):
-            found.update(name for e in node.index for name in e.names())
+            found.update(*(e.vocabulary for e in node.index))
         elif isinstance(node, Index):
-            found.update(node.expr.names())
+            found.update(node.expr.vocabulary)
         elif isinstance(node, Random):
-            found.update(node.index.names())
+            found.update(node.index.vocabulary)
         elif isinstance(node, Select):
-            for bound in node.guard:
-                for e in (bound.expr, bound.lower, bound.upper, bound.equals):
-                    found.update(e.names() if e is not None else ())
+            found.update(*(bound.vocabulary for bound in node.guard))
     return found
 
 

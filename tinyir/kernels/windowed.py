@@ -77,7 +77,7 @@ class Slide:
         return self.step * (count - 1) + self.spread * (self.taps - 1) + 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Image:
     """A read through windows, along the rows (where there are any) and the columns. `element` is the read, or what a
     guard puts in its place outside; the guard's bounds on the place along rows and columns are those of `inside`, told
@@ -97,10 +97,10 @@ class Image:
 
     def has(self, axis: Axis) -> bool:
         """Whether what is read depends on an axis of the region."""
-        return any(axis.name in e.names() for e in self.read.index)
+        return any(axis.name in e.vocabulary for e in self.read.index)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Fold:
     """A fold over windows: its images, and the axes that it folds beside the taps of rows and columns."""
 
@@ -124,7 +124,7 @@ class Fold:
         return not self.beside or count <= LIGHT and (not is_alone or channels % ACCESS != 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, keeps_hash=True)
 class Windowed:
     """Folds over windows that slide along `rows` (one axis, or none) and `columns` (one). `planes` are what is beside
     the image: where neighbours in memory are along other axes than the columns, those that are contiguous, and what is

@@ -22,6 +22,13 @@ def is_column(x: Number) -> bool:
     return not isinstance(x, (int, float))
 
 
+def _are_plain(numbers: tuple[Number, ...]) -> bool:
+    for x in numbers:  # a loop: the numbers of each candidate come here
+        if not isinstance(x, (int, float)):
+            return False
+    return True
+
+
 def pick(is_so: Number, yes: Number, no: Number) -> Number:
     """`yes` where it is so, else `no`."""
     if not is_column(is_so):
@@ -33,7 +40,7 @@ def pick(is_so: Number, yes: Number, no: Number) -> Number:
 
 def least(*numbers: Number) -> Number:
     """The smallest of them."""
-    if not any(map(is_column, numbers)):
+    if _are_plain(numbers):
         return min(numbers)
     import numpy as np
 
@@ -42,7 +49,7 @@ def least(*numbers: Number) -> Number:
 
 def most(*numbers: Number) -> Number:
     """The greatest of them."""
-    if not any(map(is_column, numbers)):
+    if _are_plain(numbers):
         return max(numbers)
     import numpy as np
 

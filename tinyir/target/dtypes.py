@@ -23,7 +23,7 @@ class DType:
     @property
     def bytes(self) -> int:
         """Size of one element in memory, in bytes."""
-        return max(1, self.bits // 8)
+        return self.bits // 8 or 1
 
     @property
     def is_float(self) -> bool:

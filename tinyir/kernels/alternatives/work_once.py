@@ -108,10 +108,11 @@ class _Constant:
 
     def is_worth(self, body: Body) -> bool:
         """Whether to do it once takes less than to do it again at each point."""
-        of, axes = self._made_of(body), present_axes(body, self.iters, self.axes_of)
-        ops = [n.op for n in self._all(body) if isinstance(n, (Unary, Binary)) and n.op != "cast"]
+        of = self._made_of(body)
+        axes = present_axes(body, self.iters, self.axes_of) if of else frozenset()
         if not of or not axes <= set(self.iters) or not is_whole(body, self.iters, self.axes_of):
             return False
+        ops = [n.op for n in self._all(body) if isinstance(n, (Unary, Binary)) and n.op != "cast"]
         is_slow = any(op in SLOW for op in ops)
         made = product([self.sizes[a] for a in axes]).evaluate(self.around.sizes)
         shapes = [t.type.shape for t in self.region.inputs if t.name in of]

@@ -7,12 +7,14 @@ block's windows cover.
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ...ir.body import Read, Select, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
 from ...ir.plan.fields import Plan
+from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.runs import offset_of
 from ...kit.records import dataclass
@@ -139,6 +141,7 @@ def wide_of(region: Region, kernel: Windowed) -> tuple[int, ...]:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def accesses_of(region: Region, kernel: Windowed, columns: int) -> tuple[int, ...]:
     """How many elements along the columns a thread may take of an image at once, the most first: rows and guards begin
     and end on whole accesses, and so do the blocks."""
@@ -148,6 +151,7 @@ def accesses_of(region: Region, kernel: Windowed, columns: int) -> tuple[int, ..
     return (*(w for w in WIDTHS if all(_is_cut_by(region, i, columns, w) for i in images)), 1)
 
 
+@functools.lru_cache(maxsize=4096)
 def store_width(region: Region, kernel: Windowed, columns: int) -> int:
     """How many results along the columns leave at once."""
     axis = kernel.columns[0]
@@ -160,12 +164,14 @@ def store_width(region: Region, kernel: Windowed, columns: int) -> int:
     )
 
 
+@functools.lru_cache(maxsize=4096)
 def is_one_access(region: Region, read: Read, axis: str, wide: int) -> bool:
     """Whether this number of neighbours along an axis, read beside an image, are one access."""
     rest = offset_of(region.tensor(read.tensor).type.shape, read.index) - axis
     return axis not in rest.names() and is_multiple(rest, wide)
 
 
+@functools.lru_cache(maxsize=4096)
 def beside_of(fold: Fold) -> tuple[Read, ...]:
     """What a fold reads beside its images: factors that are the same for a row of results."""
     images = {i.read for i in fold.images}
@@ -174,7 +180,7 @@ def beside_of(fold: Fold) -> tuple[Read, ...]:
 
 def names_of(read: Read) -> frozenset[str]:
     """The axes that a read depends on."""
-    return frozenset(n for e in read.index for n in e.names())
+    return names_in(read.index)
 
 
 def is_guarded(fold: Fold, read: Read) -> bool:

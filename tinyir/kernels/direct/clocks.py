@@ -7,9 +7,11 @@ walks to 48 of 6 problems, off by 19 %, of rows that come ahead to 65 of 6, off 
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ...ir.body import Binary, Read, Ternary, Unary, walk
+from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region
@@ -142,8 +144,7 @@ def _factors(block: Block, fold: Fold) -> int:
 def _issued(block: Block, fold: Fold, region: Region, ahead: Rows | None) -> float:
     """Warp instructions of a thread's fold."""
     taps = fold.images[0].columns.taps
-    work = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(fold.reduce.body))
-    work = max(1, work) * FOLD_ISSUE.get(fold.reduce.op, 1.0)  # a product and its sum are one instruction
+    work = _work_of(fold)
     along, pairs = block.columns * block.wide, _pairs(block, fold)
     found = pairs * taps * along * work + _factors(block, fold) * _beside_issued(block, fold, region)
     if fold.is_of_elements and block.slots > 1:
@@ -152,6 +153,13 @@ def _issued(block: Block, fold: Fold, region: Region, ahead: Rows | None) -> flo
         accesses = block.image_rows(image) * block.loads(image) * _turns(fold)
         found += accesses * ((ACCESS_ISSUE if ahead is None else 1) + ELEMENT_ISSUE * block.of_access(image))
     return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _work_of(fold: Fold) -> float:
+    """Instructions for one element of a fold: a product and its sum are one."""
+    work = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(fold.reduce.body))
+    return max(1, work) * FOLD_ISSUE.get(fold.reduce.op, 1.0)
 
 
 def _beside_issued(block: Block, fold: Fold, region: Region) -> float:
@@ -189,10 +197,15 @@ def _apart(block: Block, image: Image, region: Region) -> int:
     order than the results, a line or more."""
     kernel = block.kernel
     axis, count = (kernel.planes[-1], block.wide) if kernel.is_across else (kernel.columns[0], block.columns)
-    place = offset_of(region.tensor(image.read.tensor).type.shape, image.read.index)
-    found = [factor for factor, names in place.terms if axis.name in names]
-    is_known = all(names == (axis.name,) for _, names in place.terms if axis.name in names)
-    return sum(found) * count if is_known else LINE_BYTES
+    apart = _apart_along(region.tensor(image.read.tensor).type.shape, image.read.index, axis.name)
+    return LINE_BYTES if apart is None else apart * count
+
+
+@functools.lru_cache(maxsize=4096)
+def _apart_along(shape: tuple[Expr, ...], index: tuple[Expr, ...], axis: str) -> int | None:
+    """Elements of memory from one place to the next along an axis; None where they are not equally far apart."""
+    terms = [(factor, names) for factor, names in offset_of(shape, index).terms if axis in names]
+    return sum(factor for factor, _ in terms) if all(names == (axis,) for _, names in terms) else None
 
 
 def _halo(plan: Plan, image: Image) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 
-from ...ir.body import Read, Reduce, Scatter, Select, walk
+from ...ir.body import Read, Scatter, Select
 from ...ir.neighbours import crossed_elements, crossed_reads
 from ...ir.plan import Plan
+from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.rules import product
 from ...ir.runs import singles_of
-from ...ir.traits import axes_of, bodies_of, extent_of, walks_apart
+from ...ir.traits import extent_of, folds_of, nodes_of, walks_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..resources import ON_THEIR_WAY, WALK, threads_of
@@ -40,10 +42,8 @@ def element_clocks(plan: Plan, problem: Problem, at: Conditions, tiles: int = 0)
     region, device, sizes, occupancy = problem.region, at.device, at.sizes, at.occupancy
     flops, moved = at.work.flops, at.work.bytes
     elements, is_flat = extent_of(problem.kernel.groups[0]).evaluate(sizes), not tiles
-    guards = sum(len(n.guard) for body in bodies_of(region) for n in walk(body) if isinstance(n, Select))
-    walked = sum(
-        extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)
-    )
+    guards = _guards_of(region)
+    walked = sum(extent_of(fold.axes).evaluate(sizes) for fold in folds_of(region))
     looks = looks_of(region, sizes)
     tiles = tiles or -(-elements // plan.tile[0])
     mine = -(-tiles // device.sms)
@@ -104,9 +104,15 @@ def element_clocks(plan: Plan, problem: Problem, at: Conditions, tiles: int = 0)
     )
 
 
+@functools.lru_cache(maxsize=4096)
+def _guards_of(region: Region) -> int:
+    """Bounds of all guards."""
+    return sum(len(n.guard) for n in nodes_of(region) if isinstance(n, Select))
+
+
 def _written_out(region: Region) -> int:
     """Elements of folds along one axis that are all on their way together."""
-    folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce) and len(n.axes) == 1]
+    folds = [fold for fold in folds_of(region) if len(fold.axes) == 1]
     sizes = [fold.axes[0].size.constant for fold in folds if fold.axes[0].size is not None]
     return sum(size for size in sizes if size is not None and size <= FEW_SINGLE)
 
@@ -119,19 +125,13 @@ def _guarded(region: Region) -> int:
 def _apart(plan: Plan, region: Region) -> int:
     """Reads whose place a map works out for each element of a vector, since they are not contiguous as its run is."""
     axes = {name for item in plan.vectorize if len(item.axes) > 1 for name in item.axes}
-    return sum(
-        bool(axes & set(axes_of(n))) and not axes <= axes_of(n)
-        for body in bodies_of(region)
-        for n in walk(body)
-        if isinstance(n, Read)
-    )
+    named = [names_in(n.index) for n in nodes_of(region) if isinstance(n, Read)] if axes else []
+    return sum(bool(axes & names) and not axes <= names for names in named)
 
 
 def looks_of(region: Region, sizes: Mapping[str, int]) -> int:
     """Places that one element of the region's result looks at."""
-    return sum(
-        extent_of(n.axes).evaluate(sizes) for body in bodies_of(region) for n in walk(body) if isinstance(n, Scatter)
-    )
+    return sum(extent_of(n.axes).evaluate(sizes) for n in nodes_of(region) if isinstance(n, Scatter))
 
 
 __all__ = ["element_clocks", "looks_of"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from ...analysis.work import Work, work_of
 from ...ir import plan, region
@@ -90,7 +91,7 @@ def of_launch(module: region.Module, group: Regions, sizes: dict[str, int], card
     """The plans of the regions of a launch: those of siblings, those of a region with the one that it hands its rows,
     or of one alone. Raises Refused (E1520) when none can compute both of two."""
     one, *others = group
-    reader = readers_of(module).get(one.name)
+    reader = readers_of(module).get(one.name) if any(map(_is_handed_on, one.outputs)) else None
     if reader is not None:
         return _streamed(module, one, module.program.region(reader), sizes, card)
     return _of_siblings(module, group, sizes, card) if others else _of_one(module, one, sizes, card)
@@ -160,8 +161,14 @@ def _of_siblings(module: region.Module, group: Regions, sizes: dict[str, int], c
 
 def readers_of(module: region.Module) -> dict[str, str]:
     """For each region that hands a deferred buffer on, the region that reads it."""
-    makers = {t.name: r.name for r in module.program.regions for t in r.outputs if t.attr("materialize") == "deferred"}
+    makers = {t.name: r.name for r in module.program.regions for t in r.outputs if _is_handed_on(t)}
+    if not makers:
+        return {}
     return {makers[t.name]: r.name for r in module.program.regions for t in r.inputs if t.name in makers}
+
+
+def _is_handed_on(tensor: Any) -> bool:
+    return bool(tensor.attrs) and tensor.attr("materialize") == "deferred"
 
 
 def problem_of_two(module: region.Module, one: region.Region, reader: region.Region) -> Problem:

@@ -44,7 +44,7 @@ def fuse_prologues(found: Partition, streamed: Collection[int]) -> None:
             continue
         if name in found.demanded:  # it is where it must be
             continue
-        readers = [c for c in found.clusters.values() if name in c.sources]
+        readers = sorted(found.readers_of([name]), key=lambda c: c.number)
         if all(c.heavy() and c.number not in streamed for c in readers):
             _try(name, home, readers, found)
 
@@ -53,7 +53,7 @@ def move_into_readers(name: str, found: Partition) -> None:
     """Move a value, in place, into all that read it, whatever that costs; the verdicts on it tell the rule that forbids
     it: `operand` (it is not elementwise work), `in memory` (others need it there) or `size`."""
     home = found.cluster_of(name)
-    readers = [c for c in found.clusters.values() if name in c.sources]
+    readers = sorted(found.readers_of([name]), key=lambda c: c.number)
     elsewhere = [*found.graph.results_of(name), *(f"%{next(c.computed())}" for c in readers if not c.heavy())]
     if home is None or home.is_memory or elsewhere:
         for reader in (u for u in found.graph.users[name] if any(u in c.members for c in readers)):
