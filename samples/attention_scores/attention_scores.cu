@@ -70,8 +70,10 @@
 //     assume B*H < 2147418112
 //     assume B*H*floor((M + 127)/128)*floor((N + 63)/64) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
-//   launch n8.3 as n8_3 of n8 : sm90 grid [floor((N + 127)/128), floor((M + 127)/128), B*H] block [16, 16]
+//   launch n8.3 as n8_3 of n8 : sm90 grid [B*H*floor((M + 63)/64)*floor((N + 63)/64)] block [128] smem 25600 B
 //     tensors [Q, K, n8]  symbols [M, D, N]
+//     assume B*H < 2147418112
+//     assume B*H*floor((M + 63)/64)*floor((N + 63)/64) < 2147418112
 //     flops 2*B*D*H*M*N  bytes 2*B*D*H*M + 2*B*D*H*N + 4*B*H*M*N
 //   launch n9 : sm90 grid [B*H*M] block [32] early
 //     tensors [n8, n15]  symbols [H, M, N]
@@ -80,11 +82,12 @@
 struct fp16 { unsigned short bits; };
 struct alignas(64) tensor_map { char bytes[128]; };
 
-__device__ float float_of_fp16(fp16 x);
 __device__ fp16 fp16_of_float(float x);
 __device__ float max_nan_of(float a, float b);
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
 __device__ void copy_16(void *to, const void *from);
+__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ unsigned int shared_address(const void *p);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
@@ -112,7 +115,6 @@ __device__ uint4 load_last(const void *from);
 __device__ void store_words_last(void *to, uint4 x);
 
 #ifndef TINYIR_SIM
-__device__ __forceinline__ float float_of_fp16(fp16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 __device__ __forceinline__ float max_nan_of(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
 // 16 bytes to where such begin, from anywhere: two aligned accesses, shifted together.
@@ -126,6 +128,13 @@ __device__ __forceinline__ void copy_16(void *to, const void *from) {
   if (words & 1) w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
   *(uint4 *)to = make_uint4(__funnelshift_r(w[0], w[1], bits), __funnelshift_r(w[1], w[2], bits), __funnelshift_r(w[2], w[3], bits),
                             __funnelshift_r(w[3], w[4], bits));
+}
+__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
@@ -245,6 +254,13 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
+template <int rows, int columns, int pairs>
+__device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i)
+#pragma unroll
+    for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
+}
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 template <class T> __device__ __forceinline__ T loaded_kept(const T *from) {
   union { T all; uint4 parts[sizeof(T) / 16]; } x;
@@ -273,6 +289,20 @@ template <int n, class T, class S> __device__ __forceinline__ void load_near_las
   const vector_of<S, n> all = loaded_last((const vector_of<S, n> *)from);
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int span, int count>
+__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
+}
+template <int span, int count>
+__device__ __forceinline__ void factor_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 8 + lane / 16 * 8) * span + lane / 8 % 2 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
 }
 
 // region n8: n8 : REDUCE at 15:5
@@ -558,76 +588,111 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
 }
 
 // region n8: n8 : REDUCE at 15:5
-// plan contraction synchronous: tile [128, 128, 32], micro [8, 8], threads [16, 16]
-extern "C" __global__ void __maxnreg__(144)
+// plan contraction multistage: tile [64, 64, 32], threads [128], stages 2
+extern "C" __global__ void __maxnreg__(128)
 n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__ n8, int M, int D, int N)
 {
   const int cta_x = (int)blockIdx.x;
-  const int cta_y = (int)blockIdx.y;
-  const int cta_z = (int)blockIdx.z;
-  const int thread_index = (int)threadIdx.x + 16 * (int)threadIdx.y;
+  const int lane = (int)threadIdx.x % 32;
+  const int warp_index = (int)threadIdx.x / 32;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  __shared__ __align__(16) fp16 a[32][136];
-  __shared__ __align__(16) fp16 b[32][136];
-  float acc[8][8] = {};
-  float ar[8];
-  float br[8];
-  const int m0 = 128 * cta_y;
-  const int n0 = 128 * cta_x;
+  extern __shared__ __align__(1024) unsigned char smem[];
+  fp16 *const a = (fp16 *)smem;  // 2 x [64, 32], swizzled by 64 B
+  fp16 *const b = (fp16 *)(smem + 8192);  // 2 x [64, 32], swizzled by 64 B
+  float (&staged)[4][16][36] = *(float (*)[4][16][36])(smem + 16384);
+  const int tiles_m = (M + 63) / 64;
+  const int tiles_n = (N + 63) / 64;
+  const int batch = cta_x / ((long long)tiles_m * tiles_n);
   launch_next();
-  #pragma unroll 1
-  for (int k = 0; k < D; k += 32) {
+  const tile_place tm_tn = grouped_tile((long long)cta_x - (long long)batch * tiles_m * tiles_n, tiles_m, tiles_n, 8);
+  const int tm = tm_tn.row, tn = tm_tn.column;
+  const int m0 = 64 * tm;
+  const int n0 = 64 * tn;
+  const int wm = 32 * (warp_index / 2);
+  const int wn = 32 * (warp_index % 2);
+  float acc[2][4][4] = {};  // this thread's part of its warp's [32, 32]
+  unsigned int af[2][2][4];  // its part of [32, 16]
+  unsigned int bf[2][2][4];  // its part of [16, 32]
+  #pragma unroll
+  for (int t = 0; t < 1; ++t) {
     // plan cache: Q -> smem at k0.o, as a
     #pragma unroll
-    for (int element = thread_index; element < 4096; element += 256) {
-      const int ro = element / 256;
-      const int co = element / 64 % 4;
-      const int ri = element / 8 % 8;
-      const int ci = element % 8;
-      const int i2 = m0 + ri + 8 * ro;
-      const int k0 = ci + 8 * co + k;
-      a[ci + 8 * co][ri + 8 * ro] = i2 < M && k0 < D ? Q[(long long)D * M * cta_z + (long long)D * i2 + k0] : fp16{0x0000};
+    for (int element = thread_x; element < 2048; element += 128) {
+      const int r = element / 32;
+      const int c = element % 32;
+      const int i2 = m0 + r;
+      const int k0 = c + 32 * t;
+      swizzled_at<64>(a + 2048 * t, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
     }
     // plan cache: K -> smem at k0.o, as b
     #pragma unroll
-    for (int element = thread_index; element < 4096; element += 256) {
-      const int ro = element / 256;
-      const int co = element / 64 % 4;
-      const int ri = element / 8 % 8;
-      const int ci = element % 8;
-      const int i3 = n0 + ri + 8 * ro;
-      const int k0 = ci + 8 * co + k;
-      b[ci + 8 * co][ri + 8 * ro] = i3 < N && k0 < D ? K[(long long)D * N * cta_z + (long long)D * i3 + k0] : fp16{0x0000};
+    for (int element = thread_x; element < 2048; element += 128) {
+      const int r = element / 32;
+      const int c = element % 32;
+      const int i3 = n0 + r;
+      const int k0 = c + 32 * t;
+      swizzled_at<64>(b + 2048 * t, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
     }
+  }
+  int p_slot = 1;
+  int s_slot = 0;
+  __syncthreads();
+  operand_along<64>(af[0], a + 2048 * s_slot, wm, 0);
+  factor_along<64>(bf[0], b + 2048 * s_slot, wn, 0);
+  #pragma unroll 1
+  for (int k = 0; k < D; k += 32) {
+    const int next = k + 32;
+    // plan cache: Q -> smem at k0.o, as a
+    #pragma unroll
+    for (int element = thread_x; element < 2048; element += 128) {
+      const int r = element / 32;
+      const int c = element % 32;
+      const int i2 = m0 + r;
+      const int k0 = c + next;
+      swizzled_at<64>(a + 2048 * p_slot, r, c) = i2 < M && k0 < D ? Q[(long long)D * M * batch + (long long)D * i2 + k0] : fp16{0x0000};
+    }
+    // plan cache: K -> smem at k0.o, as b
+    #pragma unroll
+    for (int element = thread_x; element < 2048; element += 128) {
+      const int r = element / 32;
+      const int c = element % 32;
+      const int i3 = n0 + r;
+      const int k0 = c + next;
+      swizzled_at<64>(b + 2048 * p_slot, r, c) = i3 < N && k0 < D ? K[(long long)D * N * batch + (long long)D * i3 + k0] : fp16{0x0000};
+    }
+    operand_along<64>(af[1], a + 2048 * s_slot, wm, 16);
+    factor_along<64>(bf[1], b + 2048 * s_slot, wn, 16);
+    add_products_fp16(acc, af[0], bf[0]);
+    if (++p_slot == 2) { p_slot = 0; }
+    if (++s_slot == 2) { s_slot = 0; }
     __syncthreads();
-    // plan micro [8, 8]: this thread's share of the tile
-    #pragma unroll 2
-    for (int kk = 0; kk < 32; ++kk) {
+    operand_along<64>(af[0], a + 2048 * s_slot, wm, 0);
+    factor_along<64>(bf[0], b + 2048 * s_slot, wn, 0);
+    add_products_fp16(acc, af[1], bf[1]);
+  }
+  // region n8: staged, n8
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    __syncwarp();
+    #pragma unroll
+    for (int piece = 0; piece < 4; ++piece) {
       #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        ar[v] = float_of_fp16(a[kk][8 * thread_y + v]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        br[v] = float_of_fp16(b[kk][8 * thread_x + v]);
-      #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          acc[i][j] += ar[i] * br[j];
-        }
+      for (int element_ = 0; element_ < 4; ++element_) {
+        const int r = 8 * (element_ / 2) + lane / 4;
+        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
+        staged[warp_index][r][n] = acc[i][piece][element_];
       }
     }
-    __syncthreads();
-  }
-  // region n8: n8
-  #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const int i2 = i + m0 + 8 * thread_y;
-    #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const int i3 = j + n0 + 8 * thread_x;
-      if (i2 < M && i3 < N) n8[(long long)M * N * cta_z + (long long)N * i2 + i3] = acc[i][j];
+    __syncwarp();
+    #pragma unroll 8
+    for (int v = 0; v < 16; ++v) {
+      const int down = v;
+      const int across = lane;
+      const int row = down + 16 * i + m0 + wm;
+      const int col = across + n0 + wn;
+      if (row < M && col < N) {
+        n8[(long long)M * N * batch + (long long)N * row + col] = staged[warp_index][down][across];
+      }
     }
   }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...kit.numbers import least
 from ...target.hopper import SWIZZLE_BYTES
@@ -15,7 +16,8 @@ from ..resources import allotted, threads_of
 
 FRAGMENT_ROWS = 16  # of an accumulator of mma.sync that a warp's epilogue takes at once
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
-ADDRESSING = 54  # registers
+ADDRESSING = 38  # registers, and those of the places
+OF_A_PLACE, PLACES = 2, 8  # of each place from which a thread copies 16 bytes of a step: more are reckoned from those
 BY_THREADS, SPLIT = 16, 32  # more where threads copy operands, whose addresses they keep, and where words are split
 WARP = 32
 STEP = 16  # along the sum, of one set of fragments
@@ -31,7 +33,9 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     kernel = problem.kernel
     words, wide = max(1, kernel.dtype.bytes // 4), 2 if kernel.lhs.dtype.bytes == 4 else 1
     held = math.prod(plan.warp_tile) // WARP * words
+    copied = (plan.tile[0] + plan.tile[1]) * plan.tile[2] * kernel.lhs.dtype.bytes // ACCESS_BYTES // threads_of(plan)
     beside = wide * sum(plan.warp_tile) // 2 + ADDRESSING + (SPLIT if wide > 1 else 0)
+    beside += OF_A_PLACE * least(PLACES, copied)
     beside += (
         BY_THREADS - held // BY_THREADS
         if any(plan.load_of(read.tensor).by == "ld" for read in (kernel.lhs, kernel.rhs))

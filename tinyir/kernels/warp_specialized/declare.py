@@ -34,6 +34,7 @@ OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in re
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
 ADDRESSING = 34  # registers beside accumulators: ptxas asks for 26
 LEAVING_BYTES = 48  # registers: 192 sums spill with them in 232 and in 255
+PACKED = 8  # registers less than its numbers that a thread takes for a piece of bytes, whose words are made of four
 COLUMN_PLACES = 16  # registers of where neighbours along columns go
 LEAVING_COLUMNS = 32  # registers of what neighbours along columns take: 192 sums spill with them in 232
 
@@ -44,27 +45,37 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     memory, held = allocated(plan, region, kernel), accumulators_of(plan, kernel)
     most = least(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
     alone = least(most, allotted(plan, held + ADDRESSING + _ending_registers(plan, region, kernel, held)))
-    is_of_bytes = any(t.type.dtype.bytes == 1 for t in staged_outputs(plan, region))
     return Needs(
         memory.shared,
         memory.mbarriers,
         pick(plan.regs.producer > 0, most, alone) if plan.regs else alone,  # in a sheet 0 says that a row has none
         held,
-        LEAVING_BYTES if is_of_bytes else LEAVING_COLUMNS if leave_in_columns(plan, region) else 0,
+        LEAVING_BYTES if _is_of_bytes(plan, region) else LEAVING_COLUMNS if leave_in_columns(plan, region) else 0,
     )
 
 
 def _ending_registers(plan: Plan, region: Region, kernel: Contraction, held: Number) -> Number:
     """Registers beside the accumulators of CTAs that walk over tiles, whose next addresses stay: outputs that threads
-    write along rows keep those of their rows, outputs from registers those of their elements. What is read of a matrix
-    beside each piece that leaves (a residual) is on its way at once."""
+    write along rows keep those of their rows, outputs from registers those of their elements, outputs of bytes the
+    numbers of a piece. What is read of a matrix beside each piece that leaves (a residual) is on its way at once."""
     if not plan.persistent:
         return 0
     if all(plan.store_of(t.name).by == "tma" for t in region.outputs):
-        return _read_beside(region, kernel, held)
+        return _read_beside(region, kernel, held) + _packed(plan, region, kernel)
     if leave_by_rows(plan, region):
         return held // 2 + _read_beside(region, kernel, held)
     return held // 4 + (COLUMN_PLACES if leave_in_columns(plan, region) else 0)
+
+
+def _is_of_bytes(plan: Plan, region: Region) -> bool:
+    return any(t.type.dtype.bytes == 1 for t in staged_outputs(plan, region))
+
+
+def _packed(plan: Plan, region: Region, kernel: Contraction) -> Number:
+    if not _is_of_bytes(plan, region):
+        return 0
+    rows, columns = piece_of(plan, region, kernel)
+    return rows * columns // WARPGROUP - PACKED
 
 
 def _read_beside(region: Region, kernel: Contraction, held: Number) -> Number:
