@@ -1,16 +1,16 @@
 """Whole networks on one device beside torch: `python tests/bench/models.py [--dtype fp32] [--batch 8] [--tokens 1024]
 [--profile] [--out models.json] [NAME ...]`.
 
-ResNet-50, BERT-base, GPT-2, ViT, Llama (4 layers), Whisper's encoder (base), ConvNeXt-T, EfficientNet-B0,
-MobileNetV3-L, DenseNet-121 and a UNet, with random weights; a name may say its own sizes, `gpt2:tokens=1024:batch=8`.
-Each is compiled with `tinyir.compile` in a process of its own, `--jobs` of them side by side, loaded, run, and compared
-with the same graph and weights in torch in fp32 (TF32 off). Then it is timed beside the graph in torch of the same
-dtype. `us`: a call with arrays that are on the GPU, ours, torch eager,
-torch.compile and its mode reduce-overhead. `graph_us`: one CUDA graph of the whole network between two events, from a
-cold L2 cache, so that the host costs nothing: ours, eager and torch.compile. `attention` is its share of the sum of
-the launches: ours as `tiny-run --profile` has it, torch.compile's as torch's profiler has it. `--device sim --small`
-runs shrunken networks in the simulation and compares them with playback. A network that fails is printed with its
-reason and the next one goes on. Exit code 1 when one fails or differs by more than its dtype allows.
+ResNet-50, BERT-base, GPT-2, ViT, CLIP's image encoder, Llama (4 layers), Whisper's encoder (base), ConvNeXt-T,
+EfficientNet-B0, MobileNetV3-L, DenseNet-121 and a UNet, with random weights; a name may say its own sizes,
+`gpt2:tokens=1024:batch=8`. Each is compiled with `tinyir.compile` in a process of its own, `--jobs` of them side by
+side, loaded, run, and compared with the same graph and weights in torch in fp32 (TF32 off). Then it is timed beside the
+graph in torch of the same dtype. `us`: a call with arrays that are on the GPU, ours, torch eager, torch.compile and its
+mode reduce-overhead. `graph_us`: one CUDA graph of the whole network between two events, from a cold L2 cache, so that
+the host costs nothing: ours, eager and torch.compile. `attention` is its share of the sum of the launches: ours as
+`tiny-run --profile` has it, torch.compile's as torch's profiler has it; `--profile` keeps the launches (`launches`).
+`--device sim --small` runs shrunken networks in the simulation and compares them with playback. A network that fails is
+printed with its reason and the next one goes on. Exit code 1 when one fails or differs by more than its dtype allows.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ NETWORKS: dict[str, Callable[..., RandomModel]] = {
     "bert": models.bert,
     "gpt2": models.gpt2,
     "vit": lambda **how: models.vit(**{"layers": 12, **how}),
+    "clip": models.clip,
     "llama": models.llama,
     "whisper": models.whisper,
     "convnext": models.convnext,
@@ -58,6 +59,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "bert": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 2, "words": 50, "positions": 16},
     "gpt2": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 2, "words": 50, "positions": 16},
     "vit": {"layers": 1, "size": 32, "hidden": 32, "heads": 2, "classes": 5},
+    "clip": {"layers": 1, "size": 32, "patch": 8, "hidden": 32, "heads": 2, "shared": 8},
     "llama": {"layers": 1, "tokens": 8, "hidden": 32, "heads": 4, "shared": 2, "inner": 48, "words": 50},
     "whisper": {"layers": 1, "tokens": 6, "hidden": 32, "heads": 2, "bands": 5},
     "convnext": {"layers": (1, 1), "width": 8, "size": 32, "classes": 5},
@@ -135,9 +137,7 @@ def run_network(network: Network, made: Future[float], place: Path, args: argpar
         row |= times(program, network, arrays, given, args.rivals)
         row |= graph_times(program, network, arrays, args.rivals)
         if args.profile:
-            from tinyir.runtime.profile import table_of
-
-            print(table_of(profiled(program)), file=sys.stderr, flush=True)
+            row["launches"] = launches_of(program)
         return row
 
 
@@ -230,6 +230,19 @@ def profiled(program: Any) -> Any:
     return profile(program._session._programs[-1])
 
 
+def launches_of(program: Any) -> list[dict[str, Any]]:
+    """The launches of a run, those of one kernel and one size together: the first one's name, how many they are, the
+    microseconds of all, and what each computes and moves at least."""
+    made = program._session._programs[-1].made
+    found: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for launch, one in zip(made, profiled(program), strict=True):
+        first = {"name": one.name, "count": 0, "us": 0.0, "flops": one.flops, "bytes": one.bytes}
+        row = found.setdefault((launch.entry, one.flops, one.bytes), first)
+        row["count"] += 1
+        row["us"] = round(row["us"] + one.seconds * 1e6, 2)
+    return sorted(found.values(), key=lambda row: -row["us"])
+
+
 def attention_share(run: Callable[[], Any]) -> float:
     """Of the time of torch's kernels, that of its attention."""
     import torch
@@ -319,7 +332,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, help="of each network that does not say its own")
     parser.add_argument("--tokens", type=int, help="of each network with tokens that does not say its own")
     parser.add_argument("--jobs", type=int, default=1, help="networks that are compiled side by side")
-    parser.add_argument("--profile", action="store_true", help="print the time of each launch")
+    parser.add_argument("--profile", action="store_true", help="keep the time of each launch in its row")
     parser.add_argument("--out", type=Path, help="write the rows as JSON after each network")
     args = parser.parse_args()
     given = {key: number for key in ("batch", "tokens") if (number := getattr(args, key)) is not None}

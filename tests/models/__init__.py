@@ -1,5 +1,5 @@
 """Well-known networks as front-end JSON with random weights, in any size: ResNet-50, BERT, GPT-2, ViT,
-Llama, Whisper's encoder, ConvNeXt, DenseNet, EfficientNet, MobileNetV3, a UNet; and perceptrons.
+CLIP's image encoder, Llama, Whisper's encoder, ConvNeXt, DenseNet, EfficientNet, MobileNetV3, a UNet; and perceptrons.
 
     model = resnet50()                                  the real one, batch 1
     model = bert(layers=1, tokens=8, hidden=32, heads=2, words=50)
@@ -19,13 +19,14 @@ from .mlp import mlp
 from .network import Network, RandomModel
 from .resnet import resnet50
 from .unet import unet
-from .vit import vit
+from .vit import clip, vit
 from .whisper import whisper
 
 __all__ = [
     "Network",
     "RandomModel",
     "bert",
+    "clip",
     "convnext",
     "densenet",
     "efficientnet",
