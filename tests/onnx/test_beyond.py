@@ -13,7 +13,9 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from tinyir import front  # noqa: E402
 from tinyir.front.onnx import to_json  # noqa: E402
+from tinyir.ir.pipeline import STAGES  # noqa: E402
 from tinyir.kit.diag import Refused  # noqa: E402
+from tinyir.lower import lower_to  # noqa: E402
 from tinyir.play.tiny import play  # noqa: E402
 
 MICROSOFT, LEARNING = "com.microsoft", "ai.onnx.ml"
@@ -196,6 +198,24 @@ def test_products_with_weights_of_few_bits(
     if dtype == np.float16:
         model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     check(model, x, 1e-4 if dtype == np.float32 else 2e-2)
+
+
+@pytest.mark.parametrize(("rows", "algo"), [(1, "one_row"), (4, "few_rows")])
+@pytest.mark.parametrize("zero", ["none", "packed"])
+def test_few_rows_with_weights_of_few_bits_are_one_kernel(rows: int, algo: str, zero: str) -> None:
+    """Nothing is unpacked to memory."""
+    columns, depth, blocks = 4096, 4096, 4096 // 32
+    weights = {"B": np.zeros((columns, blocks, 16), np.uint8), "scales": np.ones(columns * blocks, np.float16)}
+    if zero == "packed":
+        weights["zeros"] = np.zeros(columns * blocks // 2, np.uint8)
+    order = ("A", "B", "scales", *(["zeros"] if zero == "packed" else []))
+    x = {"A": np.zeros((rows, depth), np.float16), **weights}
+    model = node_model("MatMulNBits", MICROSOFT, x, order=order, bits=4, block_size=32, K=depth, N=columns)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    module = front.read(to_json(model.SerializeToString()))
+    for stage in STAGES[1 : STAGES.index("plan") + 1]:
+        module = lower_to(stage, module, "sm90", "h200")
+    assert [plan.algo for plan in module.plans] == [algo]
 
 
 def test_products_with_a_group_for_each_place_are_refused() -> None:

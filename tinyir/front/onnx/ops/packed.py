@@ -24,7 +24,8 @@ def unpacked(node: Node, x: Term, bits: int, count: Any) -> Term:
         return node.cut(x, 1, 0, count) if x.shape[1] != Expr.of(count) else x
     each = BYTE // bits
     wide = node.op("Unsqueeze", x, axes=[2], part="byte")
-    shifts = node.known(np.arange(0, BYTE, bits, dtype=np.uint8), "u8")
+    place = node.op("Iota", shape=[each], axis=0, dtype="u8", part="place")
+    shifts = node.fn("mul", place, node.known(np.uint8(bits), "u8"), part="by")
     apart = node.fn("shift_right", wide, shifts, part="apart")
     found = node.fn("and", apart, node.known(np.uint8((1 << bits) - 1), "u8"), part="number")
     flat = node.reshape(found, [x.shape[0], x.shape[1] * each])
