@@ -116,7 +116,7 @@ def ran(module: plan.Module, arrays: dict[str, np.ndarray]) -> dict[str, np.ndar
     """What the module's kernels leave in the simulation."""
     assert [d for d in (*plan.check(module), *check_families(module)) if d.is_error] == []
     kernels = gpu.parse(gpu.show(to_gpu.lower(module)))
-    check_gpu(kernels)
+    assert [(d.code, dict(d.facts)) for d in check_gpu(kernels) if d.is_error] == []
     text = manifest.show(to_cu.lower(kernels))
     program = Program(SimDevice(limit=60.0), text, manifest.parse(text), {})
     try:

@@ -149,7 +149,7 @@ def _count_faults(kernel: Kernel, barrier: nodes.Mbarrier, own: list[Visit]) -> 
         waited = _trips(waits, depth)
         if waited is not None and role is not None:
             waited = _of_all_warpgroups(waited, role.threads // WARPGROUP)
-        if filled is None or waited is None or filled == waited:
+        if filled is None or waited is None or _are_as_many(filled, waited, waits[0]):
             continue
         fault = Phrase(
             "completes {own}, and {who} waits for it {waits}",
@@ -160,6 +160,14 @@ def _count_faults(kernel: Kernel, barrier: nodes.Mbarrier, own: list[Visit]) -> 
         first = arrives[0].statement.span if arrives else None
         label = (Label(first, Phrase("completed here")),) if first else ()
         yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
+
+
+def _are_as_many(some: Trips, others: Trips, at: Visit) -> bool:
+    """Whether two statements run equally often, by their words or by what is known there."""
+    facts = at.facts
+    return some.keys() == others.keys() and all(
+        n == m or facts.is_at_least(n, m) and facts.is_at_least(m, n) for n, m in ((some[a], others[a]) for a in some)
+    )
 
 
 def _role_of(v: Visit) -> nodes.Role | None:

@@ -5,18 +5,23 @@
       ...
 
 One block may have all columns of scores; inside the loop over the others everything is proven, so that nothing would
-use the names of its guards.
+use the names of its guards. A wait names no load of such a loop: where each CTA of a cluster has one step of the sum,
+nobody fetches a further one.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Kernel, Statement
-from ...ir.gpu.walk import Visit, visits, words_held
+from ...ir.gpu.walk import Visit, statements, visits, words_held
 from ...ir.model import Model
 from ...kit.records import replace
+
+BLOCKS = ("body", "otherwise")  # of a statement
 
 
 def with_settled(kernel: Kernel, model: Model) -> Kernel:
@@ -27,7 +32,26 @@ def with_settled(kernel: Kernel, model: Model) -> Kernel:
         if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES)):
             found.setdefault(id(v.statement), []).append(_settled(v))
     others = {at: every[0] for at, every in found.items() if all(one == every[0] for one in every)}
-    return replace(kernel, body=_changed(kernel.body, others))
+    body = _changed(kernel.body, others)
+    if lost := _tokens(kernel.body) - _tokens(body):
+        body = _without(body, lost)
+    return replace(kernel, body=body)
+
+
+def _tokens(body: tuple[Statement, ...]) -> set[str]:
+    """What the statements start that others wait for."""
+    return {s.token for s in statements(body) if hasattr(s, "token")}
+
+
+def _without(body: tuple[Statement, ...], lost: set[str]) -> tuple[Statement, ...]:
+    """The statements, none of which names these tokens."""
+    changed = []
+    for s in body:
+        named: dict[str, Any] = {word: _without(getattr(s, word), lost) for word in words_held(type(s), BLOCKS)}
+        if lost & {*getattr(s, "tokens", ())}:
+            named["tokens"] = tuple(t for t in s.tokens if t not in lost)
+        changed.append(replace(s, **named) if any(getattr(s, word) != new for word, new in named.items()) else s)
+    return tuple(changed)
 
 
 def _settled(v: Visit) -> Statement | None:
@@ -57,7 +81,7 @@ def _changed(body: tuple[Statement, ...], others: dict[int, Statement | None]) -
         if other is not s:
             kept += [other] if other is not None else []
             continue
-        blocks = {word: getattr(s, word) for word in words_held(type(s), ("body", "otherwise"))}
+        blocks = {word: getattr(s, word) for word in words_held(type(s), BLOCKS)}
         made = {word: _changed(block, others) for word, block in blocks.items()}
         if blocks.get("body") and not made["body"]:  # a block has a line
             kept += [] if isinstance(s, (nodes.For, nodes.If)) and not any(made.values()) else [s]
