@@ -15,6 +15,7 @@ from .declare import WARP, deep_of, is_whole, piece_of, rows_of, tiles_of
 from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 SHARED_BYTES = 128  # a clock, of an SM
+BANK = 8  # channels of a place that neighbouring places have in other banks
 COPY_ISSUE = 24  # clocks of a scheduler for 32 elements of the image that are copied one by one
 ASYNC_ISSUE = 16  # and for 32 copies of several
 APART_WAIT = 210  # of a thread for an element that it copies by itself
@@ -23,6 +24,7 @@ STEP_CLOCKS = 160  # a step's barrier, and the latency of its first fragments
 PLACED = 11.5  # clocks for 32 elements of an image whose windows are expanded: place, guards, fill,
 MOVED = 4.5  # and for 32 elements of these
 ENDED_CLOCKS = 0.1  # of an element of the tile, for what follows the sum
+APART_ENDED = 0.02  # and for each further group of its fragment
 ISSUE = 0.65  # share of the instruction's ceiling that the products reach
 
 
@@ -41,7 +43,7 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     moved = (halo.beside, ASYNC_ISSUE) if halo.groups and halo.beside > 1 else (1, COPY_ISSUE)
     copied = made * plan.tile[2] / moved[0] * moved[1] / WARP / device.arch.schedulers
     once = copied * resident if is_whole(plan) else 0.0
-    ended = ENDED_CLOCKS + worked_clocks(problem.region, kernel)
+    ended = ENDED_CLOCKS + APART_ENDED * (halo.at_once - 1) + worked_clocks(problem.region, kernel)
     turn = resident * (busy + plan.tile[0] * plan.tile[1] * ended) + alone
     compute = (-(-mine // resident) * turn + once) / device.clock_ghz / 1e3
     again = at.work.bytes * halo.places(rows) / (rows * ALONG * halo.image.rows.step * halo.image.columns.step)
@@ -82,9 +84,13 @@ def _multiplied(plan: Plan, problem: Problem, at: Conditions, depth: int) -> tup
     """Clocks of the products of a tile along this many elements of the sum, and of what they read."""
     halo, device = halo_of(problem.region, problem.kernel), at.device
     peak = device.peak[f"mma_{problem.kernel.lhs.dtype.name}"] * device.reached["mma_sync"] * ISSUE
-    products = 2 * plan.tile[0] * plan.tile[1] * depth / (peak / device.sms * 1e3 / device.clock_ghz)
-    part, piece = plan.warp_tile[1 - halo.side], piece_of(plan, halo)
-    fragments = part // piece * (piece + plan.warp_tile[halo.side])
+    computed = plan.tile[0] * plan.tile[1] * halo.at_once
+    products = 2 * computed * depth / (peak / device.sms * 1e3 / device.clock_ghz)
+    part, piece, results = plan.warp_tile[1 - halo.side], piece_of(plan, halo), plan.warp_tile[halo.side]
+    if halo.is_narrow:  # rows of the image are read once, and by words; of four channels two lanes meet in each bank
+        results = halo.high(results // ALONG) * ALONG * (2 if halo.channel.size.constant < BANK else 1)
+        depth = halo.line
+    fragments = part // piece * (piece + halo.at_once * results)
     return products, threads_of(plan) // WARP * fragments * depth * 2 / SHARED_BYTES
 
 

@@ -16,6 +16,7 @@ from .halo import ALONG, DEPTH, Halo, halo_of
 
 FRAGMENT_ROWS = 16
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
+PLACE_PAD = 8  # elements behind the channels of a place, so that neighbouring places are in different banks
 ADDRESSING = 60  # registers
 WARP = 32
 
@@ -26,9 +27,10 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     if not isinstance(halo, Halo):
         return Needs()
     sides = plan.warp_tile[halo.side], piece_of(plan, halo)
-    held = sides[0] * sides[1] // WARP
+    held = halo.at_once * sides[0] * sides[1] // WARP
+    beside = (halo.image.rows.tap.size.constant or 1) * sides[1] // 2 if halo.is_narrow else sides[1] // 2
     arrays = arrays_of(plan, problem.kernel, halo)
-    return Needs(arrays, registers=allotted(plan, held + sum(sides) // 2 + ADDRESSING), accumulators=held)
+    return Needs(arrays, registers=allotted(plan, held + sides[0] // 2 + beside + ADDRESSING), accumulators=held)
 
 
 def is_whole(plan: Plan) -> bool:
@@ -47,9 +49,9 @@ def deep_of(plan: Plan, halo: Halo) -> int:
 
 
 def piece_of(plan: Plan, halo: Halo) -> int:
-    """What a warp makes at a time: of groups, of one."""
+    """What a warp makes at a time: of groups, of one, or of those that fill a fragment."""
     part = plan.warp_tile[1 - halo.side]
-    return min(part, halo.of_group) if halo.groups else part
+    return min(part, max(halo.of_group, FRAGMENT_ROWS)) if halo.groups else part
 
 
 def rows_of(plan: Plan, halo: Halo) -> tuple[int, int]:
@@ -66,12 +68,15 @@ def tiles_of(plan: Plan, halo: Halo, sizes: Mapping[str, int]) -> int:
 
 
 def arrays_of(plan: Plan, kernel: Contraction, halo: Halo) -> tuple[Array, ...]:
-    """The places of the image, of the channels of a block; a ring of the other factor's tiles, a tap's rows along the
-    channels, or all of it in blocks of 64, and such windows; what the accumulators leave through."""
+    """The places of the image, of the channels of a block, which are read by words where a fragment has several taps; a
+    ring of the other factor's tiles, a tap's rows along the channels, or all of it in blocks of 64, and such windows;
+    what the accumulators leave through."""
     places, made, dtype = halo.places(rows_of(plan, halo)[0]), plan.tile[1 - halo.side], halo.image.read.dtype
     other = (kernel.lhs, kernel.rhs)[1 - halo.side].dtype
     blocks = -(-plan.tile[2] // DEPTH) if is_whole(plan) else plan.stages
     taps = Array("taps", other, (made, DEPTH), blocks, SWIZZLE_BYTES)
+    if halo.is_narrow:
+        return Array("image", dtype, (places, DEPTH + PLACE_PAD)), taps, staged_array(plan, halo)
     if not is_expanded(plan, halo):
         return Array("image", dtype, (places, DEPTH), halo.blocks, SWIZZLE_BYTES), taps, staged_array(plan, halo)
     return (

@@ -1,5 +1,5 @@
 """The haloed templates: of the other factor a ring of tiles (`ring`), or of few channels the windows expanded into a
-matrix on the chip (`expanded`), or groups side by side (`packed`)."""
+matrix on the chip (`expanded`), or groups side by side (`packed`; `narrow` of few channels each)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..parts.fresh import Fresh
 from .declare import is_whole
 from .expanded import Expanded
 from .halo import Halo, halo_of
+from .narrow import Narrow
 from .packed import Packed
 from .ring import Ring
 
@@ -20,7 +21,8 @@ def emit(plan: Plan, problem: Problem) -> Kernel:
     halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
         raise beyond(plan, "algo", halo)
-    template = Packed if halo.groups else Expanded if is_whole(plan) else Ring
+    packed = Narrow if halo.is_narrow else Packed
+    template = packed if halo.groups else Expanded if is_whole(plan) else Ring
     return template(plan, problem, halo, Fresh(problem.model, problem.region)).kernel()
 
 

@@ -28,7 +28,7 @@ def fields(case: Case) -> Fields:
     is_alone = is_whole(plan)
     is_moved = not isinstance(halo, Halo) or not is_expanded(plan, halo)
     is_async = is_moved and (not isinstance(halo, Halo) or halo.beside > 1)
-    loads = tuple(load_of(tensor, tensor == image, is_async) for tensor in names)
+    loads = tuple(load_of(halo, tensor, tensor == image, is_async) for tensor in names)
 
     groups = halo if isinstance(halo, Halo) and halo.groups else None
     sides = [f"{ALONG}*n"] * 2
@@ -86,10 +86,12 @@ def stages_of(halo: Halo | str) -> tuple[int, ...]:
     return ((1,) if halo.depth else ()) + (() if halo.no_ring else ring)
 
 
-def load_of(tensor: str, is_image: bool, is_async: bool) -> Load:
+def load_of(halo: Halo | str, tensor: str, is_image: bool, is_async: bool) -> Load:
     """How a factor is brought in."""
-    way = Load(tensor, "cp_async" if is_async else "ld", SWIZZLE_BYTES)
-    return Load(tensor, "windows", SWIZZLE_BYTES, "halo") if is_image else way
+    if is_image:
+        is_by_words = isinstance(halo, Halo) and halo.is_narrow
+        return Load(tensor, "windows", 0 if is_by_words else SWIZZLE_BYTES, "halo")
+    return Load(tensor, "cp_async" if is_async else "ld", SWIZZLE_BYTES)
 
 
 def along(halo: Halo) -> tuple[Vectorize, ...]:

@@ -5,6 +5,7 @@ the windows reach beyond them.
     by steps of 2                                       17 rows of 33; columns of one remainder are contiguous, so
                                                         that those of one tap are
     groups of 16 channels                               four groups side by side are the channels of a place
+    of 4 channels                                       sixteen; a fragment has four taps of one
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 import functools
 
 from ...ir.body import Axis, Read
-from ...ir.expr import Expr
+from ...ir.expr import ZERO, Expr
 from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.runs import offset_of
 from ...ir.traits import extent_of
 from ...kit.phrase import Phrase
-from ...kit.records import dataclass
+from ...kit.records import dataclass, replace
 from ...target.ampere import COPIES
 from ..parts.boxes import MMA_FACTORS, View, misfit, view_of
 from ..problem import Contraction
@@ -29,6 +30,7 @@ DEPTH = 64  # channels of a block: a swizzled row
 FEW = 8  # channels up to which windows are expanded on the chip
 MOST_SUM = 512  # elements of the sum then
 STEP = 16
+LEAST_GROUP = 4  # channels of a group that is multiplied, and what it makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ class Halo:
     beside: int
     no_ring: str
     depth: int
+
+    @property
+    def summed(self) -> int:
+        """Elements of the sum of a row of taps."""
+        return (self.image.columns.tap.size.constant or 1) * (self.channel.size.constant or 1)
+
+    @property
+    def line(self) -> int:
+        """The same with the zeros behind them."""
+        return -(-self.summed // STEP) * STEP
 
     @property
     def rows(self) -> Axis:
@@ -80,6 +92,16 @@ class Halo:
     def of_group(self) -> int:
         """What a group makes."""
         return extent_of(self.made[len(self.groups) :]).constant or 0
+
+    @property
+    def at_once(self) -> int:
+        """Groups that make what is in one fragment: each has a sum of its own."""
+        return max(1, STEP // self.of_group) if self.groups else 1
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether a fragment has several taps of a group."""
+        return bool(self.groups) and (self.channel.size.constant or STEP) < STEP
 
     def high(self, rows: int) -> int:
         """Rows of the image that this number of rows of results covers."""
@@ -130,22 +152,18 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
         return Phrase("an image whose results are not images, rows and columns")
     taps, other = tuple(a for a in kernel.sum if a != channel), (kernel.lhs, kernel.rhs)[1 - side]
     no_ring, count = _no_ring(region, kernel, other, channel, taps), extent_of(kernel.sum).constant or MOST_SUM
-    made, widths = kernel.groups[1 - side], tuple(_width(region, read, channel) for read in (image.read, other))
+    made = kernel.groups[1 - side]
+    widths = _width(region, image.read, channel, kernel.batch), _width(region, other, channel)
     if kernel.batch:
         if not _is_packed(kernel, image, channel, made) or kernel.factors[1 - side] is not other:
-            return Phrase("groups whose channels do not fill sets of 16")
-        return Halo(
-            image,
-            side,
-            channel,
-            taps,
-            images,
-            kernel.batch,
-            (*kernel.batch, *made),
-            *widths,
-            Phrase("groups, of which a tile has several"),
-            count,
-        )
+            return Phrase("groups whose channels are no part or multiple of 16")
+        own = kernel.batch, (*kernel.batch, *made), *widths, Phrase("groups, of which a tile has several")
+        found = Halo(image, side, channel, taps, images, *own, count)
+        if not found.is_narrow:
+            return found
+        if {image.rows.tap, image.columns.tap} != {*taps}:
+            return Phrase("windows of one axis")
+        return replace(found, depth=(image.rows.tap.size.constant or 1) * found.line)
     is_few = channel.size.constant <= FEW and count < MOST_SUM and extent_of(made).constant is not None
     if kernel.factors[1 - side] is not other or no_ring and not is_few:
         return no_ring or Phrase("a factor beside the image that is not a matrix of taps and channels")
@@ -154,17 +172,17 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
 
 
 def _is_packed(kernel: Contraction, image: Image, channel: Axis, made: tuple[Axis, ...]) -> bool:
-    """Whether the channels of groups, and what these make, are whole fragments, and those of several a block."""
+    """Whether the channels of groups, and what these make, are whole fragments or parts of one, and those of several a
+    block."""
     groups = {a.name for a in kernel.batch}
     asked = (e for b in (*image.others, *(b for _, b in image.inside)) for e in (b.expr, b.lower, b.upper, b.equals))
     if any(e is not None and groups & set(e.names()) for e in asked):
         return False
-    count, of_group = channel.size.constant, extent_of(made).constant
+    count, of_group = channel.size.constant, extent_of(made).constant or 0
     return (
-        count % STEP == 0
+        min(count, of_group) >= LEAST_GROUP
         and DEPTH % count == 0
-        and bool(of_group)
-        and of_group % STEP == 0
+        and (of_group % STEP == 0 or STEP % of_group == 0 and DEPTH // count * of_group % STEP == 0)
         and extent_of(kernel.sum).constant is not None
         and kernel.siblings == 1
     )
@@ -180,17 +198,19 @@ def _no_ring(region: Region, kernel: Contraction, other: Read, channel: Axis, ta
     return ""
 
 
-def _width(region: Region, read: Read, channel: Axis) -> int:
-    """Channels that one asynchronous copy moves; 1 where no 4 bytes of them are contiguous."""
+def _width(region: Region, read: Read, channel: Axis, groups: tuple[Axis, ...] = ()) -> int:
+    """Channels that one asynchronous copy moves, of these groups together; 1 where no 4 bytes of them are
+    contiguous."""
     shape = next(t.type.shape for t in region.inputs if t.name == read.tensor)
-    rest = offset_of(shape, read.index) - channel.name
+    rest = offset_of(shape, read.index).substitute({a.name: ZERO for a in groups}) - channel.name
     if channel.name in rest.names():
         return 1
+    channels = channel.size * extent_of(groups)
     return next(
         (
             size // read.dtype.bytes
             for size in COPIES
-            if is_multiple(rest, size // read.dtype.bytes) and is_multiple(channel.size, size // read.dtype.bytes)
+            if is_multiple(rest, size // read.dtype.bytes) and is_multiple(channels, size // read.dtype.bytes)
         ),
         1,
     )

@@ -15,7 +15,9 @@ sum before the first tile.
             for each row of the warp's results: ldmatrix xf <- image[18*(row + k1) + k2, wm]; mma acc += wf * xf
         the epilogue, as in `ring`
 
-No factor is a zero in the place of another group's, so that what is infinite stays in its own group.
+No factor is a zero in the place of another group's, so that what is infinite stays in its own group. Groups that make
+less than 16 share a fragment of the other factor; each multiplies all of it, and has what it makes of the sum that is
+its own.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.body import Axis
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...ir.traits import extent_of
@@ -45,12 +47,11 @@ class Packed(Expanded):
         """The other factor: what is made, along the taps and the channels of its group."""
         halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
         r, c, b = fresh.expr("r"), fresh.expr("c"), fresh.expr("b") if self.depth > DEPTH else ZERO
-        order = (*halo.taps, halo.channel)
         first, lets = named(halo.made, fresh.expr("m0") + r, fresh("made"))
-        second, more = named(order, DEPTH * b + c, fresh("tap"))
+        more, inside = self._summed(DEPTH * b + c)
         guard = () if divides(self.made, extent_of(halo.made)) else below(first, extent_of(halo.made))
-        guard += () if divides(DEPTH, Expr.of(self.depth)) else below(second, Expr.of(self.depth))
-        point = {a.name: Expr.of(a.name) for a in (*halo.made, *order)}
+        guard += inside
+        point = {a.name: Expr.of(a.name) for a in (*halo.made, *halo.taps, halo.channel)}
         value = guarded(guard, Values(self.problem.region, point).at(kernel.factors[1 - halo.side]))
         over = ((str(r), Expr.of(self.made)), (str(c), Expr.of(DEPTH)))
         to = Place(fresh("taps"), (r, c), b if self.depth > DEPTH else None)
@@ -61,6 +62,12 @@ class Packed(Expanded):
             copy = nodes.For(str(b), ZERO, Expr.of(-(-self.depth // DEPTH)), (copy,), unroll=0)
         yield copy
         yield from self._committed(0)
+
+    def _summed(self, number: Expr) -> tuple[tuple[tuple[str, Expr], ...], tuple[Bound, ...]]:
+        """The tap and the channel of an element of the sum, as integers, and where there is one."""
+        order = (*self.halo.taps, self.halo.channel)
+        at, lets = named(order, number, self.fresh("tap"))
+        return lets, () if divides(DEPTH, extent_of(order)) else below(at, extent_of(order))
 
     def _begun(self) -> Iterator[Statement]:
         """The image's tile, when all have read the last one."""
@@ -88,6 +95,18 @@ class Packed(Expanded):
         for let in Expanded._places(self, numbers, tile):
             yield replace(let, name=self.fresh("wp")) if let.name == self.fresh("wm") else let
 
+    def _registers(self) -> Iterator[Statement]:
+        """Those of a tile, with a sum for each group of a fragment."""
+        for reg in Expanded._registers(self):
+            is_sum = reg.kind == "mma" and self.halo.at_once > 1
+            yield from (
+                (replace(reg, name=self._of(reg.name, n)) for n in range(self.halo.at_once)) if is_sum else (reg,)
+            )
+
+    def _of(self, acc: str, number: int) -> str:
+        """The sum of a group of a fragment, by the name of what one has alone."""
+        return f"{acc}.{number}" if self.halo.at_once > 1 else acc
+
     def _loop(self) -> Iterator[Statement]:
         """The products, tap after tap."""
         halo, k = self.halo, self.fresh.expr("k")
@@ -103,10 +122,30 @@ class Packed(Expanded):
         for step in range(0, channels, STEP):
             yield nodes.Ldmatrix(w, self._blocked("taps", made, channels * k + step), halo.side == 0)
             for q in range(rows_of(self.plan, halo)[1]):
-                place = (self.place_of(fresh.expr("wq") + q), channels * (made // halo.of_group) + step)
-                left, right = (w, x) if halo.side == 1 else (x, w)
-                yield nodes.Ldmatrix(x, Place(fresh("image"), place), halo.side == 1)
-                yield nodes.Mma(self._sum(q), left, right, "m16n8k16")
+                for n in range(halo.at_once):
+                    place = self.place_of(fresh.expr("wq") + q), channels * (made // halo.of_group + n) + step
+                    yield nodes.Ldmatrix(x, Place(fresh("image"), place), halo.side == 1)
+                    yield self._product(q, n, w)
+
+    def _product(self, row: int, number: int, w: Place) -> Statement:
+        """That of a group's fragment for a row of results."""
+        x = Place(self.fresh("xf"))
+        left, right = (w, x) if self.halo.side == 1 else (x, w)
+        return nodes.Mma(self._of(self._sum(row), number), left, right, "m16n8k16")
+
+    def _staged(self, q: int, i: Expr, columns: int) -> Iterator[Statement]:
+        """What each group has made of the fragment."""
+        halo = self.halo
+        if halo.at_once == 1:
+            yield from Expanded._staged(self, q, i, columns)
+            return
+        for n in range(halo.at_once):
+            (every,) = Expanded._staged(self, q, i, columns)
+            made = Expr.of(every.names[1 - halo.side])
+            own = Bound(made, Expr.of(halo.of_group * n), Expr.of(halo.of_group * (n + 1)))
+            (store,) = every.body
+            acc = replace(store.value, tensor=self._of(store.value.tensor, n))
+            yield replace(every, of=self._of(every.of, n), body=(nodes.If((own,), (replace(store, value=acc),)),))
 
 
 __all__ = ["Packed"]

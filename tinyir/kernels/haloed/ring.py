@@ -238,11 +238,15 @@ class Ring:
     def place_of(self, row: Expr) -> Expr:
         """The place of the image that the first result of a row takes for a tap."""
         halo, image = self.halo, self.halo.image
-        beside = image.columns.spread * Expr.of(image.columns.tap.name)
-        step = image.columns.step
-        column = beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
         down = image.rows.spread * Expr.of(image.rows.tap.name)
-        return halo.wide * (image.rows.step * row + down) + column
+        return halo.wide * (image.rows.step * row + down) + self.column
+
+    @property
+    def column(self) -> Expr:
+        """The place in its row that the first result takes for a tap."""
+        halo, columns = self.halo, self.halo.image.columns
+        beside, step = columns.spread * Expr.of(columns.tap.name), columns.step
+        return beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
 
     # --- what follows the sum
 
@@ -257,17 +261,11 @@ class Ring:
 
     def _rows_ended(self, q: int, i: Expr) -> Iterator[Statement]:
         """Sixteen rows of the accumulator of a row of results."""
-        halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
-        columns = ALONG if halo.side == 1 else self.part
-        warps = self.plan.threads[0] // WARP
-        slot = Expr.of("warp.index") if warps > 1 else None
-        r, n, v = (fresh.expr(word) for word in "rnv")
-        copy = nodes.Store(
-            Place(fresh("staged"), (r, n), slot), Read(self._sum(q), (r + FRAGMENT_ROWS * i, n), kernel.dtype)
-        )
-        corner = (FRAGMENT_ROWS * i, ZERO)
+        halo, fresh = self.halo, self.fresh
+        columns, slot = ALONG if halo.side == 1 else self.part, self._slot()
+        v = fresh.expr("v")
         yield nodes.Barrier("warp")
-        yield nodes.Each((str(r), str(n)), self._sum(q), (copy,), corner, (FRAGMENT_ROWS, columns))
+        yield from self._staged(q, i, columns)
         yield nodes.Barrier("warp")
         width = self._width(self.is_along_made)
         in_row = (FRAGMENT_ROWS if self.is_turned else columns) // width
@@ -275,6 +273,17 @@ class Ring:
         number = WARP * v + Expr.of("lane") if turns > 1 else Expr.of("lane")
         body = (*self._lets(number, in_row, width, q, i), *self._values(width, slot))
         yield from (nodes.For(str(v), ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
+
+    def _slot(self) -> Expr | None:
+        """Which of the arrays that accumulators leave through is the warp's."""
+        return Expr.of("warp.index") if self.plan.threads[0] > WARP else None
+
+    def _staged(self, q: int, i: Expr, columns: int) -> Iterator[Statement]:
+        """The accumulator's rows as they are put into shared memory."""
+        r, n = self.fresh.expr("r"), self.fresh.expr("n")
+        acc = Read(self._sum(q), (r + FRAGMENT_ROWS * i, n), self.problem.kernel.dtype)
+        copy = nodes.Store(Place(self.fresh("staged"), (r, n), self._slot()), acc)
+        yield nodes.Each((str(r), str(n)), self._sum(q), (copy,), (FRAGMENT_ROWS * i, ZERO), (FRAGMENT_ROWS, columns))
 
     @property
     def is_turned(self) -> bool:

@@ -86,7 +86,7 @@ def _plan(problem: Problem, card: Device, halo: Halo, sizes: tuple[int, int, int
         stages=stages,
         bind=tuple(Bind(axes, place) for axes, place in binds(kernel)),
         cache=cached(kernel),
-        load=tuple(load_of(r.tensor, r == halo.image.read, is_async) for r in (kernel.lhs, kernel.rhs)),
+        load=tuple(load_of(halo, r.tensor, r == halo.image.read, is_async) for r in (kernel.lhs, kernel.rhs)),
         vectorize=along(halo) if is_moved else (),
         epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
         asynchrony=Async(stages - 1) if is_ring else None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.body import Body, Random, Read, Select, Unary, substitute, walk
+from ...ir.body import Body, Literal, Random, Read, Select, Unary, substitute, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.accesses import is_known_multiple
@@ -59,8 +59,8 @@ class Ampere:
         axis = s.over[-1][0]
         whole, left = [], f"{s.vector}ll"
         for bound in guard:
-            moves = s.vector > 1 and axis in self.facts.plain(bound.expr).names()
-            if moves and bound.upper is not None and not is_known_multiple(self.kernel, bound.upper, s.vector):
+            is_cut = bound.upper is not None and not is_known_multiple(self.kernel, bound.upper, s.vector)
+            if s.vector > 1 and is_cut and self._moves(s, bound.expr, axis):
                 left = f"min((long long)({self.integers.c(bound.upper - bound.expr, 0)}), {left})"
                 bound = replace(bound, upper=None)
             if bound != Bound(bound.expr):
@@ -68,6 +68,20 @@ class Ampere:
         inside = self.integers.guard(tuple(whole))
         bytes_ = str(size) if left == f"{s.vector}ll" else f"{s.value.dtype.bytes} * (int)max(0ll, {left})"
         return bytes_ if inside == "true" else f"{inside} ? {bytes_} : 0"
+
+    def _moves(self: Any, s: nodes.CpAsync, place: Expr, axis: str) -> bool:
+        """Whether a place moves with the elements of a copy, one for each; not at all is the other way. Raises Refused
+        (E1620) for a third."""
+        plain, u = self.facts.plain(place), Expr.of("u")
+        if axis not in plain.names():
+            return False
+        at = [self.integers.folded(plain.substitute({axis: s.vector * u + e})) for e in range(s.vector)]
+        if all(other == at[0] for other in at):
+            return False
+        if all((other - at[0]).constant == e for e, other in enumerate(at)):
+            return True
+        what = Phrase("cp_async behind a guard that neither moves with its elements nor is the same for all")
+        raise refuse("E1620", self.kernel.name, s.span, what=what)
 
     def _commit(self: Any, s: nodes.Commit) -> None:
         self.say("cp_async_commit();")
@@ -281,7 +295,8 @@ class Ampere:
             self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(of_one[name], 0)};")
         for item in lets:
             self._let(nodes.Let(item.name, of_one[item.name]))
-        found = self.pairs.word((last.value, substitute(last.value, moved)))
+        two = last.value, substitute(last.value, moved)
+        found = self._word_held(*two, of_one) or self.pairs.word(two)
         if found:
             self.say(f"{to} = {found};")
             self._drop_unused(first, s.names)
@@ -289,6 +304,24 @@ class Ampere:
             del self.lines[first:]
             self.integers.ranges, self.facts = outer
         return bool(found)
+
+    def _word_held(self: Any, one: Body, other: Body, known: dict[str, Expr]) -> str:
+        """C of two neighbours in shared memory as the word that they are there, or 0 where a guard has both be 0; empty
+        of other elements. `known` are the integers of the first."""
+        if isinstance(one, Select) and isinstance(other, Select) and one.guard == other.guard:
+            word = self._word_held(one.then, other.then, known)
+            is_zero = all(isinstance(x, Literal) and x.value == 0 for x in (one.other, other.other))
+            return f"{self.integers.guard(one.guard)} ? {word} : 0u" if word and is_zero else ""
+        if not isinstance(one, Read) or not isinstance(other, Read) or one.tensor != other.tensor:
+            return ""
+        array = self.arrays.get(one.tensor)
+        if not isinstance(array, nodes.Shared) or array.kind or array.type.dtype.bytes != WORD // 2:
+            return ""
+        *rows, first = one.index
+        if other.index != (*rows, first + 1) or one.slot != other.slot or array.cluster:
+            return ""
+        is_whole = array.type.shape[-1].evaluate({}) % 2 == 0 and is_multiple(first.substitute(known), 2)
+        return f"*(const unsigned int *)&{self._element(one.tensor, one.index, one.slot)}" if is_whole else ""
 
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:
         """The register of the current element."""
