@@ -4,8 +4,9 @@ card, each equal to torch's in fp64 to the bit.
     python tests/gpu/random_convolutions.py [--count 500] [--seed 0] [--seconds 0]        needs a GPU, PyCUDA and torch
 
 Operands are small whole numbers, so that every sum is exact and rounds once. All texts are compiled first, a model a
-processor. Prints what differs, then the counts of right and wrong ones and of the kernels that made them; exit code 1
-when one is wrong. With `--seconds 100` no more are run after that time.
+processor. Prints what differs, then the counts of right and wrong ones, of the kernels that made them, and of the
+ungrouped ones of whole accesses that tensor cores multiply without a matrix of windows; exit code 1 when one is wrong,
+or not so. With `--seconds 100` no more are run after that time.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.bench.card import card_here  # noqa: E402
-from tests.unit.random_convolutions import Convolution, drawn  # noqa: E402
+from tests.unit.random_convolutions import Convolution, drawn, misses  # noqa: E402
 
 
-def emitted(case: Convolution, card: str | None) -> tuple[str, str]:
-    """The CUDA text, compiled into the cache, and the last kernel's algo; where that fails, why, after a question
-    mark."""
+def emitted(case: Convolution, card: str | None) -> tuple[str, str, str]:
+    """The CUDA text, compiled into the cache, the last kernel's algo and what is wrong with the plans; where that
+    fails, why, after a question mark."""
     from tinyir.front import read
     from tinyir.ir import manifest
     from tinyir.lower import lower_to
@@ -38,14 +39,14 @@ def emitted(case: Convolution, card: str | None) -> tuple[str, str]:
         module: Any = read(case.model())
         for stage in ("index", "poly", "region", "plan"):
             module = lower_to(stage, module, "sm90", card)
-        algo = module.plans[-1].algo
+        algo, missed = module.plans[-1].algo, misses(module, case)
         for stage in ("gpu", "cu"):
             module = lower_to(stage, module, "sm90")
         text = manifest.show(module)
         cubins_of(text, "sm_90a", jobs=1)
     except Exception as fault:  # noqa: BLE001 - it is told, and the others are run
-        return f"?{type(fault).__name__}: {fault}", "none"
-    return text, algo
+        return f"?{type(fault).__name__}: {fault}", "none", ""
+    return text, algo, missed
 
 
 def wanted(case: Convolution, given: dict[str, Any]) -> Any:
@@ -116,7 +117,7 @@ def main() -> int:
     args = parser.parse_args()
     began = time.monotonic()
     cases = [drawn(args.seed + number) for number in range(args.count)]
-    right, algos = Counter(), Counter()
+    right, algos, tensor_work = Counter(), Counter(), Counter()
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
         texts = pool.map(emitted, cases, [card_here()] * len(cases))
         found = []
@@ -129,7 +130,10 @@ def main() -> int:
 
     device = CudaDevice()
     try:
-        for number, (case, (text, algo)) in enumerate(zip(cases, found)):
+        for number, (case, (text, algo, missed)) in enumerate(zip(cases, found)):
+            tensor_work[case.is_tensor_work and not missed] += case.is_tensor_work
+            if missed:
+                print(f"{missed}: {case}", flush=True)
             if text.startswith("?"):
                 print(f"{text[1:400]}: {case}", flush=True)
             is_one = not text.startswith("?") and is_right(device, case, text, number)
@@ -137,8 +141,11 @@ def main() -> int:
             algos[algo] += 1
     finally:
         device.release()
-    print(f"{right[True]} right, {right[False]} wrong; {dict(algos)}")
-    return 1 if right[False] else 0
+    print(
+        f"{right[True]} right, {right[False]} wrong; {dict(algos)}; ungrouped ones of whole accesses: "
+        f"{tensor_work[True]} on tensor cores without a matrix of windows, {tensor_work[False]} not"
+    )
+    return 1 if right[False] or tensor_work[False] else 0
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,9 @@ class Convolution:
         """Whether tensor cores take it without a matrix of its windows: of 16 bits, whole accesses of channels read and
         made, a sum that is worth a step, and no groups."""
         is_whole = self.channels % 8 == 0 and self.made % 8 == 0
-        return (
-            self.dtype == "fp16"
-            and self.groups == 1
-            and is_whole
-            and self.channels * math.prod(self.window) >= LEAST_SUM
-        )
+        steps = self.steps if self.is_transposed else (1,) * len(self.steps)  # a result has every step-th tap
+        products = self.channels * math.prod(-(-w // s) for w, s in zip(self.window, steps))
+        return self.dtype == "fp16" and self.groups == 1 and is_whole and products >= LEAST_SUM
 
     @property
     def image_elements(self) -> int:
@@ -130,7 +127,7 @@ def drawn(seed: int, is_small: bool = False) -> Convolution:
         made = channels * draw.choice([1, 1, 2])
     if groups > 3:
         channels, made = (groups * max(1, n // groups // (2 if is_small else 4)) for n in (channels, made))
-    return Convolution(
+    found = Convolution(
         draw.choice(["fp16"] * 5 + ["fp32"]),
         draw.choice([1, 2, 3] if is_small else [1, 2, 8]),
         channels,
@@ -146,6 +143,33 @@ def drawn(seed: int, is_small: bool = False) -> Convolution:
         draw.random() < 0.5,
         draw.choice(EPILOGUES),
     )
+    if found.is_transposed and found.groups == 1 and draw.random() < 0.4:  # as decoders have them: half a step is cut
+        half = (1,) * axes
+        return replace(found, window=(4,) * axes, steps=(2,) * axes, spread=half, before=half, behind=half)
+    if not found.is_transposed and found.groups not in (1, found.channels) and draw.random() < 0.5:
+        each = draw.choice([4, 8])
+        return replace(found, channels=each * found.groups, made=draw.choice([4, 8, 16]) * found.groups)
+    return found
 
 
-__all__ = ["EPILOGUES", "Convolution", "drawn"]
+TENSOR_CORES = ("warp_specialized", "multistage", "haloed")
+
+
+def misses(module: Any, case: Convolution) -> str:
+    """What is wrong with the plans of tensor work: that none takes tensor cores, or that windows are laid out as a
+    matrix; empty where neither is, and of other work."""
+    if not case.is_tensor_work:
+        return ""
+    if not any(one.algo in TENSOR_CORES for one in module.plans):
+        return "no tensor cores"
+    matrices = [one.name for one in module.program.program.regions if _is_matrix(one, case)]
+    return f"a matrix of windows: {', '.join(matrices)}" if matrices else ""
+
+
+def _is_matrix(one: Any, case: Convolution) -> bool:
+    """Whether a region lays windows out: it moves elements, and writes more of them than the image has."""
+    written = math.prod(e.constant for e in one.outputs[0].type.shape)
+    return not one.lets and one.inputs[0].name == "x" and written > case.image_elements
+
+
+__all__ = ["EPILOGUES", "Convolution", "drawn", "misses"]

@@ -14,6 +14,7 @@ from . import (  # noqa: F401  (each file puts its rows into the table)
     order,
     reduction,
     sampling,
+    transposed,
     tuples,
     windows,
 )

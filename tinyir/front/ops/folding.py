@@ -11,7 +11,7 @@ from ...kit.phrase import Phrase
 from ..builder import Builder, Operand, Ref, accumulator
 from .contraction import tensor
 from .table import Attr, Attrs, front_op
-from .windows import apart
+from .transposed import apart
 
 
 def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], dilation: Sequence[Expr]) -> Ref:

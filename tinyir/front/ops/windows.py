@@ -3,7 +3,6 @@ padded operand (seed 000 section 5.2), so that no element is copied and the padd
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ...ir.expr import ONE, ZERO, Expr
@@ -25,6 +24,7 @@ _WINDOW = [
     Attr("auto_pad", "word", "explicit", words=_AUTO),
     Attr("layout", "word", "NCHW", words=_LAYOUTS),
 ]
+MOST_AXES = 6  # of windows: each has letters of its own
 Pairs = list[tuple[Expr, Expr]]
 
 
@@ -94,19 +94,21 @@ def windows(
     return b.view(x, shape, index, part="window")
 
 
-def _padded(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0) -> Ref:
+def with_pads(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0) -> Ref:
+    """`x` with this much of a value before and after each spatial axis."""
     own = [(ZERO, ZERO)]
     return b.pad(x, own + pads + own if lead == 1 else own + own + pads, value)
 
 
-def _spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
+def spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
     """`lead` (1 when channels come last), the spatial sizes, and the axis of the channels."""
     if x.rank < 3:
         raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted=Phrase("3 or more"))
     return (1, x.shape[1:-1], x.rank - 1) if layout == "NHWC" else (2, x.shape[2:], 1)
 
 
-def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int) -> None:
+def check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int) -> None:
+    """Raises Refused (E1304) where an axis of x has not this size, which weights say along `w_axis`."""
     if x.shape[axis] != size:
         from ...kit.diag import Diag, Label, Refused
 
@@ -123,7 +125,7 @@ def _check_channels(x: Ref, axis: int, size: Expr, w: Ref, w_axis: int) -> None:
         raise Refused([Diag("E1304", "", facts, w.place.dim(w_axis), labels)])
 
 
-def _finish(b: Builder, found: Ref, operands: Sequence[Operand], lead: int) -> Ref:
+def with_bias(b: Builder, found: Ref, operands: Sequence[Operand], lead: int) -> Ref:
     """The bias, of shape [C], added along the channels."""
     if len(operands) < 3:
         return found
@@ -138,36 +140,37 @@ def _finish(b: Builder, found: Ref, operands: Sequence[Operand], lead: int) -> R
     return b.emit("ADD", found, b.spread(b.cast(bias, found.dtype), found.shape, [axis]))
 
 
-_CONV = [*_WINDOW, Attr("groups", "int", 1, low=1), Attr("acc_dtype", "dtype", None)]
+CONV = [*_WINDOW, Attr("groups", "int", 1, low=1), Attr("acc_dtype", "dtype", None)]
 
 
-@front_op("Conv", inputs=(2, 3), attrs=_CONV)
+@front_op("Conv", inputs=(2, 3), attrs=CONV)
 def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """x of [N, C, *S] (NHWC: [N, *S, C]) with weights [Co, C/groups, *K] and a bias [Co]: the sum over channels and
     window, in the dtype that it accumulates in. `stride` and `dilation` are one number or one an axis; `pad` one, one
     an axis, or all befores then all afters."""
     x, w = (tensor(o, "Conv", i) for i, o in enumerate(operands[:2]))
-    lead, sizes, axis = _spatial(x, "Conv", attrs.layout)
+    lead, sizes, axis = spatial(x, "Conv", attrs.layout)
     if w.rank != x.rank:
         raise refuse("E1012", op="Conv", tensor=w.tensor, given=w.type, wanted=x.rank)
     kernel, groups = w.shape[2:], attrs.groups
     stride, dilation = (per_axis(attrs[a], len(sizes), a) for a in ("stride", "dilation"))
-    _check_channels(x, axis, w.shape[1] * groups, w, 1)
-    padded = _padded(b, x, pads_of(attrs, sizes, kernel, stride, dilation), lead)
-    return _finish(
+    check_channels(x, axis, w.shape[1] * groups, w, 1)
+    padded = with_pads(b, x, pads_of(attrs, sizes, kernel, stride, dilation), lead)
+    return with_bias(
         b,
-        _window_sum(b, padded, w, lead, stride, dilation, groups, acc_dtype(b, x, w, attrs.acc_dtype)),
+        window_sum(b, padded, w, lead, stride, dilation, groups, acc_dtype(b, x, w, attrs.acc_dtype)),
         operands,
         lead,
     )
 
 
-def _window_sum(
+def window_sum(
     b: Builder, x: Ref, w: Ref, lead: int, stride: Sequence[int], dilation: Sequence[int], groups: int, acc: object
 ) -> Ref:
+    """The convolution of a padded `x` with weights [M, C/groups, *K]. Raises Refused (E0006, E1018)."""
     rank = w.rank - 2
     kernel, outer, inner = w.shape[2:], "opqrst"[:rank], "uvwxyz"[:rank]
-    if rank > 6:
+    if rank > MOST_AXES:
         raise refuse("E0006", what=Phrase("the number of spatial axes (at most 6)"))
     each = w.shape[0] // groups
     if each * groups != w.shape[0]:
@@ -182,126 +185,6 @@ def _window_sum(
     found = b.contract(seen, f"ng{outer}c{inner}", parted, f"gmc{inner}", out, acc, ("v", "w"))
     sizes = [d for d, letter in zip(found.shape, out) if letter in outer]
     return b.reshape(found, [x.shape[0], *sizes, w.shape[0]] if lead == 1 else [x.shape[0], w.shape[0], *sizes])
-
-
-@front_op(
-    "ConvTranspose",
-    inputs=(2, 3),
-    attrs=[*_CONV, Attr("output_padding", "ints", None, low=0), Attr("output_shape", "ints", None, low=1)],
-)
-def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
-    """The transpose of Conv's map: weights [C, Co/groups, *K]. `output_padding` is put after each axis; `output_shape`
-    settles the padding instead. Along an axis whose window is a multiple of the stride, as many results as the stride
-    has are made of each place, by taps of their own; else x is spread apart by `stride`. It is padded by
-    what the window reaches less `pad`, and convolved with the mirrored window."""
-    x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
-    lead, sizes, axis = _spatial(x, "ConvTranspose", attrs.layout)
-    if w.rank != x.rank:
-        raise refuse("E1012", op="ConvTranspose", tensor=w.tensor, given=w.type, wanted=x.rank)
-    rank, groups, kernel = len(sizes), attrs.groups, w.shape[2:]
-    stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
-    more = per_axis(attrs.output_padding, rank, "output_padding") if attrs.output_padding is not None else (0,) * rank
-    _check_channels(x, axis, w.shape[0], w, 0)
-    pads = _transposed_pads(attrs, sizes, kernel, stride, dilation, more)
-    phases = _phases(kernel, stride, dilation)
-    first = 1 if lead == 1 else 2
-    for a, s in enumerate(stride):
-        if s > 1 and phases[a] == 1:
-            x = apart(b, x, first + a, s)
-    taps = [k // p for k, p in zip(kernel, phases)]
-    reach = [(t - 1) * d for t, d in zip(taps, dilation)]
-    ends = [(ZERO - low, extra - high) for (low, high), extra in zip(pads, more)]
-    whole = [(_whole(low, p), _whole(high, p)) for p, (low, high) in zip(phases, ends)]
-    padded = _padded(b, x, [(r + low, r + high) for r, (low, high) in zip(reach, whole)], lead)
-    if w.shape[0] // groups * groups != w.shape[0]:
-        raise refuse("E1018", axis=0, size=w.shape[0], groups=groups)
-    merged = _mirrored(b, w, groups, taps, phases)
-    acc = acc_dtype(b, x, w, attrs.acc_dtype)
-    found = _window_sum(b, padded, merged, lead, (1,) * rank, dilation, groups, acc)
-    if any(p > 1 for p in phases):
-        found = _side_by_side(b, found, lead, w.shape[1] * groups, [Expr.of(p) for p in phases])
-        rest = [(e[0] - p * n[0], e[1] - p * n[1]) for p, e, n in zip(phases, ends, whole)]
-        found = _padded(b, found, rest, lead)
-    return _finish(b, found, operands, lead)
-
-
-def _phases(kernel: Sequence[Expr], stride: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """How many results each place of an axis has a window of its own for: those between it and the next one, where
-    they all have as many taps; else 1.
-
-    out[2*i + q] = x[i]*w[q] + x[i - 1]*w[q + 2]        for q in 0..2, 4 taps by steps of 2
-    """
-    return [
-        s if d == 1 and k.constant is not None and k.constant % s == 0 else 1
-        for k, s, d in zip(kernel, stride, dilation)
-    ]
-
-
-def _whole(end: Expr, phase: int) -> Expr:
-    """How many places more an image has at an end so that there are at least as many results more."""
-    return end if phase == 1 else end.ceildiv(phase)
-
-
-def _mirrored(b: Builder, w: Ref, groups: int, taps: Sequence[Expr], phases: Sequence[int]) -> Ref:
-    """Weights [C, Co/groups, *K] as those of a convolution, from the last tap back: [Co*phases, C/groups, *taps]."""
-    dims = [n for t, p in zip(taps, phases) for n in ((t, Expr.of(p)) if p > 1 else (t,))]
-    at = [3 + a + sum(p > 1 for p in phases[:a]) for a in range(len(taps))]
-    cut = b.reshape(w, [*w.shape[:2], *dims]) if len(dims) > len(taps) else w
-    mirrored = b.flip(cut, [n - 1 for n in at])
-    each = w.shape[0] // groups
-    parted = b.reshape(mirrored, [Expr.of(groups), each, w.shape[1], *dims])
-    turned = b.permute(parted, [0, 2, *(n for n in range(3, parted.rank) if n not in at), 1, *at])
-    return b.reshape(turned, [w.shape[1] * groups * math.prod(phases), each, *taps])
-
-
-def _side_by_side(b: Builder, x: Ref, lead: int, made: Expr, phases: Sequence[Expr]) -> Ref:
-    """Channels [made, *phases] of [N, C, *S] as `made` of images in which the phases of a place are neighbours."""
-    rank = len(phases)
-    sizes = x.shape[1:-1] if lead == 1 else x.shape[2:]
-    own = [made, *phases]
-    seen = b.reshape(x, [x.shape[0], *sizes, *own] if lead == 1 else [x.shape[0], *own, *sizes])
-    first, channel = (1, rank + 1) if lead == 1 else (rank + 2, 1)
-    places = [n for a in range(rank) for n in (first + a, channel + 1 + a)]
-    turned = b.permute(seen, [0, *places, channel] if lead == 1 else [0, channel, *places])
-    joined = [size * p for size, p in zip(sizes, phases)]
-    return b.reshape(turned, [x.shape[0], *joined, made] if lead == 1 else [x.shape[0], made, *joined])
-
-
-def _transposed_pads(
-    attrs: Attrs,
-    sizes: Sequence[Expr],
-    kernel: Sequence[Expr],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    more: Sequence[int],
-) -> Pairs:
-    if attrs.output_shape is None and attrs.auto_pad in ("explicit", "valid"):
-        return pads_of(attrs, sizes, kernel, stride, dilation)
-    if attrs.output_shape is not None and len(attrs.output_shape) != len(sizes):
-        raise refuse("E1101", what="output_shape", given=len(attrs.output_shape), rank=len(sizes))
-    found = []
-    for axis, (size, k, s, d, extra) in enumerate(zip(sizes, kernel, stride, dilation, more)):
-        wanted = Expr.of(attrs.output_shape[axis]) if attrs.output_shape is not None else size * s
-        total = (size - 1) * s + extra + (k - 1) * d + 1 - wanted
-        if total.constant is None:
-            raise refuse(
-                "E1015", mode="output_shape" if attrs.output_shape is not None else attrs.auto_pad, axis=axis + 2
-            )
-        small = total.constant // 2
-        pair = (Expr.of(small), Expr.of(total.constant - small))
-        found.append(pair if attrs.auto_pad == "same_upper" else pair[::-1])
-    return found
-
-
-def apart(b: Builder, x: Ref, axis: int, step: int) -> Ref:
-    """`step - 1` zeros between the elements along `axis`."""
-    size = x.shape[axis]
-    if step == 1 or size == ZERO:
-        return x
-    split = b.reshape(x, [*x.shape[: axis + 1], ONE, *x.shape[axis + 1 :]])
-    padded = b.pad(split, [(0, step - 1) if a == axis + 1 else (0, 0) for a in range(split.rank)])
-    joined = b.reshape(padded, [*x.shape[:axis], size * step, *x.shape[axis + 1 :]])
-    return b.pad(joined, [(0, 1 - step) if a == axis else (0, 0) for a in range(x.rank)])
 
 
 @front_op(
@@ -323,7 +206,7 @@ def pool(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref | tuple
     there is no `kernel`. The mean counts what is padded only if `count_include_pad`. A second output of max is where in
     x, flattened, the maximum is."""
     x = tensor(operands[0], "Pool", 0)
-    lead, sizes, _ = _spatial(x, "Pool", attrs.layout)
+    lead, sizes, _ = spatial(x, "Pool", attrs.layout)
     rank, first = len(sizes), 1 if lead == 1 else 2
     acc = accumulator(x.dtype) if x.dtype.is_float else DTYPES["fp32"]
     if attrs.kernel is None:
@@ -342,7 +225,7 @@ def pool(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref | tuple
     ]
     wide = [(low, high + extra) for (low, high), extra in zip(pads, more)]
     seen = windows(
-        b, _padded(b, x, wide, lead, x.dtype.lowest if attrs.mode == "max" else 0), lead, kernel, stride, dilation
+        b, with_pads(b, x, wide, lead, x.dtype.lowest if attrs.mode == "max" else 0), lead, kernel, stride, dilation
     )
     axes = tuple(range(seen.rank - rank, seen.rank))
     number = (

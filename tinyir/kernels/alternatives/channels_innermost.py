@@ -1,5 +1,6 @@
 """A contraction over windows as the copy engine fetches it: channels innermost in memory and in the sum, the other
-operand a matrix of rows of taps and channels. What is in another order is copied so, a constant once.
+operand a matrix of rows of taps and channels. What is in another order is copied so, a constant once; a factor that
+has no dim for an axis of the sum, as the weights of phases (`w[k0, i1, 3 - i0 - 2*k1]`), is laid out by its axes.
 
 before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[i0, k0, i2 + k1], w[i1, k0, k1]) }
 after:  region y.x  yield y.x[i0, i1, i2] = x[i0, i2, i1]
@@ -58,22 +59,25 @@ class Windows:
 
 
 def channels_innermost(one: Region, kernel: Contraction, names: Iterable[str]) -> Windows | None:
-    """The contraction so; None where no factor is read through windows whose channels are a dim of the tensor, or the
-    other factor has not a dim for each axis of the sum."""
+    """The contraction so; None where no factor is read through windows whose channels are a dim of the tensor."""
     side = next((s for s in (0, 1) if _axes(one, kernel, s)), None)
     if side is None:
         return None
     axes, reads = _axes(one, kernel, side), (kernel.lhs, kernel.rhs)
     windows, matrix = reads[side], reads[1 - side]
     (channels,) = _channels(kernel, windows, axes[-1])
-    others = [at for at in range(len(windows.index)) if at != channels]
+    others, taken = [at for at in range(len(windows.index)) if at != channels], {*names}
     orders = {windows: (*others, channels)}
+    if not _is_counted(one, kernel, side):
+        found = (_laid_out(one, matrix, (*kernel.batch, *kernel.groups[1 - side], *axes), taken),)
+        if orders[windows] != tuple(sorted(orders[windows])):
+            found = (_copied(one, windows, orders[windows], taken, set()), *found)
+        return Windows(axes, found, found[-1:])
     terms = [at for a in axes for at in _counted(one, matrix, a)]
     inside = [at for at in range(len(matrix.index)) if at in terms]
     mirrored = {at for at in terms if not matrix.index[at].name}
     if inside != terms or mirrored:
         orders[matrix] = (*(at for at in range(len(matrix.index)) if at not in terms), *terms)
-    taken = {*names}
     found = tuple(
         _copied(one, read, places, taken, mirrored if read is matrix else set())
         for read, places in orders.items()
@@ -96,9 +100,17 @@ def _axes(one: Region, kernel: Contraction, side: int) -> tuple[Axis, ...]:
     dims = {at for a in channels for at in _channels(kernel, read, a)}
     mixed = [e for at, e in enumerate(read.index) if not e.name and e.constant is None and at not in dims]
     axes = (*(a for e in mixed for a in kernel.sum if a.name in e.names()), *channels)
-    is_matrix = all(len(_counted(one, other, a)) == 1 for a in kernel.sum)
+    own = {a.name for a in kernel.groups[side]}
+    is_slid = all(own & {*e.names()} for e in mixed) and kernel.factors[1 - side] is other
+    is_matrix = is_slid or _is_counted(one, kernel, side)
     is_whole = len(channels) == 1 and sorted(axes, key=kernel.sum.index) == [*kernel.sum]
     return axes if mixed and is_matrix and is_whole and len(_channels(kernel, read, axes[-1])) == 1 else ()
+
+
+def _is_counted(one: Region, kernel: Contraction, side: int) -> bool:
+    """Whether the factor beside windows has a dim for each axis of the sum."""
+    other = (kernel.lhs, kernel.rhs)[1 - side]
+    return all(len(_counted(one, other, a)) == 1 for a in kernel.sum)
 
 
 def _channels(kernel: Contraction, read: Read, axis: Axis) -> tuple[int, ...]:
@@ -133,6 +145,21 @@ def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str], m
     region = Region(name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, one.span)
     own = {at: tensor.type.shape[at] - 1 - e if at in mirrored else e for at, e in enumerate(read.index)}
     return Side(read, region, Read(name, tuple(own[at] for at in places), read.dtype))
+
+
+def _laid_out(one: Region, read: Read, axes: tuple[Axis, ...], names: set[str]) -> Side:
+    """The operand with a dim for each of these axes. Its name goes to `names`."""
+    tensor = next(t for t in one.inputs if t.name == read.tensor)
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(a.size for a in axes))
+    at = {a.name: Expr.of(i.name) for a, i in zip(axes, iters)}
+    name = free_name(f"{one.name}.{tensor.name}", names)
+    names.add(name)
+    origin = next(let.origin for let in one.lets if isinstance(let.expr, Reduce))
+    source = Read(read.tensor, tuple(e.substitute(at) for e in read.index), read.dtype)
+    item = Yield(name, tuple(Expr.of(i.name) for i in iters), source, (), origin)
+    out = Tensor(name, TensorType(read.dtype, tuple(i.size for i in iters)))
+    region = Region(name, (tensor,), (out,), iters, (), (item,), None, one.span)
+    return Side(read, region, Read(name, tuple(Expr.of(a.name) for a in axes), read.dtype))
 
 
 __all__ = ["Side", "Windows", "channels_innermost", "channels_of"]

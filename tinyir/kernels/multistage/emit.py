@@ -277,7 +277,7 @@ def _fill(
 def _from_copy(o: Operand, copy: View, kernel: Contraction, places: Mapping[str, Expr], fresh: Fresh) -> Body:
     """An element of a padded copy, whose rows are whole vectors: what is behind an end of the tensor is zero there."""
     batch = split(fresh.expr("batch"), kernel.batch)
-    index = tuple(batch[d.axes[0].name] if d.role == "batch" else places[d.role] for d in copy.dims)
+    index = tuple(d.place(batch) if d.role == "batch" else places[d.role] for d in copy.dims)
     is_guarded = [
         d.role == "sum" or d.role != "batch" and not divides(o.size, size) for d, size in zip(copy.dims, copy.shape)
     ]

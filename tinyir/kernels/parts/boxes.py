@@ -46,13 +46,17 @@ class Dim:
         """Elements."""
         return extent_of(self.axes)
 
+    def place(self, at: Mapping[str, Expr]) -> Expr:
+        """The element at these coordinates."""
+        return functools.reduce(lambda outer, axis: outer * axis.size + at[axis.name], self.axes, ZERO)
+
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A tensor as the copy engine sees it: row-major dims, outermost first. `row` elements are from a row to the next
     where they are more than the innermost dim has. With `windows` the first dim counts these, and neighbouring taps are
-    `spread` elements apart along each axis of a window; the channels of a group have `ahead` before them, by the
-    batch's axes."""
+    `spread` elements apart along each axis of a window; by the batch's axes the channels of a group have `ahead` before
+    them, and a window begins `later` along each of its axes."""
 
     tensor: Tensor
     dims: tuple[Dim, ...]
@@ -60,6 +64,7 @@ class View:
     windows: Windows | None = None
     spread: tuple[int, ...] = ()
     ahead: Expr = ZERO
+    later: tuple[Expr, ...] = ()
 
     @property
     def inner(self) -> str:
@@ -294,7 +299,20 @@ def view_of(
                 found[-1] = Dim(found[-1].role, (*found[-1].axes, axis))
             else:
                 found.append(Dim(role_of[axis.name], (axis,)))
+    if len(found) > MOST_DIMS:
+        found = _of_one_batch(found)
     return _fault_of(name, found, groups) or View(tensor, tuple(found))
+
+
+def _of_one_batch(dims: list[Dim]) -> list[Dim]:
+    """The dims of memory, of which neighbours of the batch are one."""
+    found: list[Dim] = []
+    for dim in dims:
+        if found and found[-1].role == dim.role == "batch":
+            found[-1] = Dim("batch", (*found[-1].axes, *dim.axes))
+        else:
+            found.append(dim)
+    return found
 
 
 def _digits(place: Expr, size: Expr, axes: Mapping[str, Axis]) -> tuple[Axis, ...]:

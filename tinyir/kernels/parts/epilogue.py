@@ -367,7 +367,7 @@ def stored(item: Leaving, piece: Piece, plan: Plan, kernel: Contraction, fresh: 
         own = piece.origin["left"] - piece.corner[0], piece.origin["right"] - piece.corner[1]
         first = corners_of(plan, kernel, piece.corner)[item.half][side]
         origin[("left", "right")[side]] = 2 * own[side] + first
-    at = tuple(batch[d.axes[0].name] if d.role == "batch" else origin[d.role] for d in item.view.dims)
+    at = tuple(d.place(batch) if d.role == "batch" else origin[d.role] for d in item.view.dims)
     tile = Place(item.tile, slot=piece.slot)
     if item.by == "tma":
         return nodes.TmaStore(item.token, Place(f"{item.tile}.map", at), tile)

@@ -298,7 +298,7 @@ class TileReads:
     def _load(self, each: TileRead, across: Expr) -> Statement:
         batch = split(self.fresh.expr("batch"), self.kernel.batch) if self.kernel.batch else {}
         corner = {"left": self.fresh.expr("m0"), "right": self.fresh.expr("n0") + across}
-        at = tuple(batch[d.axes[0].name] if d.role == "batch" else corner[d.role] for d in each.view.dims)
+        at = tuple(d.place(batch) if d.role == "batch" else corner[d.role] for d in each.view.dims)
         to = Place(each.tile.name, slot=self.fresh.expr("q", "slot"))
         return nodes.TmaLoad(f"read.{each.read.tensor}", to, Place(each.map.name, at), self._at("landed", "q"))
 

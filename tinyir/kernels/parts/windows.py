@@ -5,9 +5,10 @@ them in memory.
     →  windows [P, Q] from [-1, -1] step [2, 1], taps k1 and k2, channels k0
 
 Read off the access map alone. The channels are innermost in the tensor and in the sum, all of them, or those of the
-group that a batch axis counts (`X[..., 64*i3 + k0]`). The other axes of the sum, the taps, say where in a window an
-element is; what a guard puts 0 around is outside of the tensor, where the engine gives 0 as well. The other operand is
-a matrix whose rows have a dim of taps and one of channels.
+group that a batch axis counts (`X[..., 64*i3 + k0]`). A batch axis may move windows (`X[i0, i1 + k1 + i4 - 1, k0]`):
+the engine adds that to the place of the tap. The other axes of the sum, the taps, say where in a window an element is;
+what a guard puts 0 around is outside of the tensor, where the engine gives 0 as well. The other operand is a matrix
+whose rows have a dim of taps and one of channels.
 """
 
 from __future__ import annotations
@@ -69,11 +70,15 @@ def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
         if not rest or image.name != rest[0].name or rest[0].size != shape[0]:
             return None
         rest.pop(0)
-    counts, low, steps, spread, dims = [], [], [], [], []
-    left = {a.name: a for a in taps}
+    counts, low, steps, spread, dims, later = [], [], [], [], [], []
+    left, batch = {a.name: a for a in taps}, {a.name: a for a in kernel.batch}
     for e in middle:
         terms = _terms(e)
         if terms is None:
+            return None
+        moved = {name: (terms.pop(name), batch[name]) for name in [*terms] if name in batch}
+        most = _most(moved)
+        if most is None:
             return None
         place = rest.pop(0) if rest and rest[0].name in terms else None
         inside = [left.pop(n) for n in terms if n in left]
@@ -81,8 +86,9 @@ def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
         apart = terms[inside[0].name] if inside else 1
         if len(terms) - ("" in terms) != len(inside) + (place is not None) or len(inside) > 1 or apart < 1:
             return None
-        if not 1 <= step <= MOST_STEP or not _is_near(terms.get("", 0), apart, inside, rank - 2):
+        if not 1 <= step <= MOST_STEP or not _is_near(terms.get("", 0), apart, inside, most, rank - 2):
             return None
+        later.append(sum((n * Expr.of(name) for name, (n, _) in moved.items()), ZERO))
         counts.append(place.size if place else ONE)
         low.append(terms.get("", 0))
         steps.append(step)
@@ -98,6 +104,7 @@ def _windows(region: Region, kernel: Contraction, side: int) -> View | None:
         windows=Windows(tuple(counts), tuple(low), tuple(steps)),
         spread=tuple(spread),
         ahead=ahead,
+        later=tuple(later),
     )
 
 
@@ -123,11 +130,18 @@ def _terms(e: Expr) -> Mapping[str, int] | None:
     return {names[0] if names else "": factor for factor, names in e.terms}
 
 
-def _is_near(low: int, apart: int, inside: list[Axis], axes: int) -> bool:
-    """Whether a window begins and ends where the engine can say so."""
+def _most(moved: Mapping[str, tuple[int, Axis]]) -> int | None:
+    """The most places that batch axes move a window by; None where that is not known, or it may be back."""
+    if any(n < 0 or axis.size.constant is None for n, axis in moved.values()):
+        return None
+    return sum(n * (axis.size.constant - 1) for n, axis in moved.values())
+
+
+def _is_near(low: int, apart: int, inside: list[Axis], moved: int, axes: int) -> bool:
+    """Whether a window begins and ends where the engine can say so, moved by `moved` places at most."""
     most, far = 1 << CORNER_BITS[axes] - 1, 1 << OFFSET_BITS[axes]
     size = inside[0].size.constant if inside else 1
-    return -most <= low < most and size is not None and apart * (size - 1) < far
+    return -most <= low < most and size is not None and apart * (size - 1) + moved < far
 
 
 def _is_outside(factor: Body, read: Read, shape: tuple[Expr, ...]) -> bool:
@@ -148,15 +162,15 @@ def _is_outside(factor: Body, read: Read, shape: tuple[Expr, ...]) -> bool:
 
 
 def tap_offset(view: View, number: int, tap: Expr, taps: tuple[Axis, ...]) -> Expr:
-    """How far inside a window the tap is along one of the window's axes; `taps` count it."""
-    dim = view.dims[1 + number]
+    """How far inside a window the tap is along one of the window's axes, and batch axes move that; `taps` count it."""
+    dim, later = view.dims[1 + number], view.later[number]
     if not dim.axes:
-        return ZERO
+        return later
     digit = tap
     for axis in reversed(taps):
         if axis == dim.axes[0]:
             outer = taps.index(axis) == 0
-            return view.spread[number] * (digit if outer else digit - axis.size * (digit // axis.size))
+            return later + view.spread[number] * (digit if outer else digit - axis.size * (digit // axis.size))
         digit = digit // axis.size
     raise AssertionError("a tap of no axis of the sum")
 

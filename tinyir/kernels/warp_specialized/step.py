@@ -44,9 +44,10 @@ def corner(view: View, plan: Plan, kernel: Contraction, fresh: Fresh, at: Step) 
     found, batch, axis = [], split(fresh.expr("batch"), kernel.batch) if kernel.batch else {}, 0
     for dim in view.dims:
         if dim.role == "batch":
-            found.append(batch[dim.axes[0].name])
+            found.append(dim.place(batch))
         elif dim.role == "tap":
-            found.append(tap_offset(view, axis, at.tap, at.taps) if view.windows else at.tap)
+            place = tap_offset(view, axis, at.tap, at.taps).substitute(batch) if view.windows else at.tap
+            found.append(place)
             axis += 1
         else:
             side = ("left", "right", "sum").index(dim.role)
