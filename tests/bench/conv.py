@@ -8,11 +8,12 @@ batches, channels first and last.
 `last`: images in and out have their channels innermost; `first`: they are called, and returned, as models say. Weights
 are constants of the model. Rivals, in the same run and in turns with ours: torch's conv2d with its bias, the residual
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
-are laid out as ours, for `first` also on images that are channels last already, whose result stays so; with `--compile
-120` what torch.compile makes of the same call, until that many seconds have passed. `--whole`: every layer of the
-network. Operands are random normal; the largest error, in units of the result's largest number, must be no more than
-twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache.
-Medians in microseconds. A case that fails is told, and the others are measured all the same.
+are laid out as ours; for `first` also on images that are channels last already, whose result stays so, and with
+`--compile 120` what torch.compile makes of the same call, until that many seconds have passed (it is made side by side,
+before anything is timed). `--whole`: every layer of the network. Operands are random normal; the largest error, in
+units of the result's largest number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in
+fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in microseconds. A case that fails is told, and the
+others are measured all the same.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import math
 import multiprocessing
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -199,13 +200,9 @@ def rivals_of(case: Case, given: dict[str, Any], is_compiled: bool) -> dict[str,
     return found
 
 
-def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_compiled: bool) -> dict[str, Any]:
-    """One row: errors and times. Raises ArithmeticError for a result that is further off than torch's."""
+def operands(case: Case, dtype: str) -> dict[str, Any]:
+    """Random normal numbers on the card."""
     import torch
-
-    from tinyir.ir import manifest
-    from tinyir.runtime.device import Buffer
-    from tinyir.runtime.program import Program
 
     kind = {"fp16": torch.float16, "fp32": torch.float32}[dtype]
     torch.manual_seed(case.flops % 2**31)
@@ -218,9 +215,30 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
     }
     if case.has_residual:
         given["r"] = torch.randn(case.batch, case.made, case.out, case.out, device="cuda").to(kind)
+    return given
+
+
+def warm(case: Case, dtype: str) -> None:
+    """Has torch.compile make what it makes of a case, which its cache keeps."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
+    rivals_of(case, operands(case, dtype), True)
+
+
+def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_compiled: bool) -> dict[str, Any]:
+    """One row: errors and times. Raises ArithmeticError for a result that is further off than torch's."""
+    import torch
+
+    from tinyir.ir import manifest
+    from tinyir.runtime.device import Buffer
+    from tinyir.runtime.program import Program
+
+    given = operands(case, dtype)
     order = (0, 2, 3, 1) if case.layout == LAST else (0, 1, 2, 3)
     ours = {n: t.permute(order).contiguous() if n in "xr" else t for n, t in given.items()}
-    ours["y"] = torch.full(case.image(case.made, case.out), math.nan, device="cuda", dtype=kind)
+    ours["y"] = torch.full(case.image(case.made, case.out), math.nan, device="cuda", dtype=given["x"].dtype)
     kept = {name: Buffer(name, t.data_ptr(), t.numel(), t.element_size(), 0) for name, t in ours.items()}
     program = Program(device, text, manifest.parse(text), {}, kept=kept)
     try:
@@ -282,8 +300,15 @@ def main() -> int:
             plans = planned(case, args.dtype).plans
             print(f"{case}: {', '.join(f'{p.name} {p.algo} {p.estimate.microseconds} us' for p in plans)}", flush=True)
         return 0
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
-        texts = list(pool.map(emitted, every, [args.dtype] * len(every)))
+    compiled = [case for case in every if args.compile and case.layout == FIRST]
+    with (
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool,
+        ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as others,
+    ):
+        found = pool.map(emitted, every, [args.dtype] * len(every))
+        waited = [others.submit(warm, case, args.dtype) for case in compiled]
+        texts = list(found)
+        wait(waited)
     import torch
 
     torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = True, False
@@ -292,7 +317,7 @@ def main() -> int:
     def measured(device: Any, clock: Clock, case: Case, text: str) -> dict[str, Any]:
         if text.startswith("?"):
             raise RuntimeError(text[1:])
-        return measure(device, clock, case, text, args.dtype, time.monotonic() < until)
+        return measure(device, clock, case, text, args.dtype, case.layout == FIRST and time.monotonic() < until)
 
     found, failed = measure_all(every, texts, args.out, measured, told)
     for layout in args.layouts.split(","):

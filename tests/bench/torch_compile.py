@@ -5,8 +5,9 @@
 Each is compared with torch's own run of it in fp32 (TF32 off), an architecture to a process, several side by side.
 Prints how many graphs Dynamo made, what of them torch runs in our place, the largest difference as a part of the
 output's largest number, and in the same units how far the output of another input is away (`depends`). `--times` times
-them one after the other instead: ours, eager, and Inductor's reduce-overhead, as medians of calls with tensors on the
-GPU, cold for none. `--small` takes shallow networks. Needs torch, and a GPU unless `--device cpu`.
+them one after the other instead: ours, eager, and Inductor's reduce-overhead, each compiled in a process of its own, as
+medians of calls with tensors on the GPU, cold for none. `--small` takes shallow networks. Needs torch, and a GPU unless
+`--device cpu`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,28 @@ def vision(name: str, size: int = 224, **how: Any) -> Callable[[int, bool], Made
         import torchvision
 
         return getattr(torchvision.models, name)(weights=None, **how), (torch.randn(batch, 3, size, size),)
+
+    return make
+
+
+def segmentation(name: str, size: int = 224) -> Callable[[int, bool], Made]:
+    """A network of torchvision that tells a class for each pixel; its first output."""
+
+    def make(batch: int, _: bool) -> Made:
+        import torch
+        import torchvision
+
+        made = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None)
+
+        class First(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.network = made
+
+            def forward(self, images: Any) -> Any:
+                return self.network(images)["out"]
+
+        return First(), (torch.randn(batch, 3, size, size),)
 
     return make
 
@@ -105,6 +128,10 @@ NETWORKS: dict[str, Callable[[int, bool], Made]] = {
     "efficientnet_b0": vision("efficientnet_b0"),
     "efficientnet_v2_s": vision("efficientnet_v2_s"),
     "regnet_y_400mf": vision("regnet_y_400mf"),
+    "regnet_y_1_6gf": vision("regnet_y_1_6gf"),
+    "fcn_resnet50": segmentation("fcn_resnet50"),
+    "deeplabv3_resnet50": segmentation("deeplabv3_resnet50"),
+    "convnextv2_nano": timm_network("convnextv2_nano"),
     "mnasnet": vision("mnasnet0_5"),
     "convnext_tiny": vision("convnext_tiny"),
     "vit_b_16": vision("vit_b_16"),
@@ -207,34 +234,35 @@ def counting(graphs: list[int], jobs: int) -> Any:
     return made
 
 
-def timed(name: str, args: argparse.Namespace, marks: str, count: int) -> dict[str, Any]:
-    """Microseconds of a call, inputs on the GPU: of the host alone until it returns, and to the end of the last. All
-    architectures are compiled first, side by side; then one is timed after the other."""
+def timed(name: str, way: str, args: argparse.Namespace, marks: str, count: int) -> dict[str, Any]:
+    """Microseconds of a call of one rival, inputs on the GPU: of the host alone until it returns, and to the end of the
+    last. All are compiled first, each in a process of its own; then one is timed after the other."""
     start = time.perf_counter()
     row: dict[str, Any] = {"network": name, "dtype": args.dtype, "batch": args.batch}
-    made: dict[str, Any] = {}
+    run = None
     try:
-        made = _compiled(name, args, row)
+        run = _compiled(name, way, args)
     except BaseException as fault:  # noqa: BLE001 (another network is another matter)
-        row["fault"] = f"{type(fault).__name__}: {fault}"[:500]
-    row["compile_s"] = round(time.perf_counter() - start, 1)
-    Path(marks, name).touch()
+        row[f"{way}_us"] = f"{type(fault).__name__}: {fault}"[:500]
+    row[f"{way}_compile_s"] = round(time.perf_counter() - start, 1)
+    Path(marks, f"{name}.{way}").touch()
     while len(list(Path(marks).iterdir())) < count and time.perf_counter() - start < args.ready:
         time.sleep(0.1)
     import torch
 
     with open(f"{marks}.lock", "w") as held, torch.no_grad():
         fcntl.flock(held, fcntl.LOCK_EX)
-        for word, run in made.items():
-            row |= {f"{word}_us": per_call(run), f"{word}_host_us": host(run)}
+        if run is not None:
+            row |= {f"{way}_us": per_call(run), f"{way}_host_us": host(run)}
     return row
 
 
-def _compiled(name: str, args: argparse.Namespace, row: dict[str, Any]) -> dict[str, Any]:
-    """A call of each rival, warm."""
+def _compiled(name: str, way: str, args: argparse.Namespace) -> Callable[[], Any]:
+    """A call of one rival, warm."""
     import torch
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     warnings.simplefilter("ignore")
     model, inputs = NETWORKS[name](args.batch, args.small)
@@ -242,22 +270,15 @@ def _compiled(name: str, args: argparse.Namespace, row: dict[str, Any]) -> dict[
     inputs = tuple(x.cuda() for x in inputs)
     if args.dtype == "fp16":
         model, inputs = model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
-    ways: dict[str, Callable[[], Any]] = {"tinyir": lambda: torch.compile(model, backend=counting([], args.jobs))}
-    ways |= {"inductor": lambda: torch.compile(model, mode="reduce-overhead")} if "inductor" in args.rivals else {}
-    ways |= {"eager": lambda: model} if "eager" in args.rivals else {}
-    found: dict[str, Any] = {}
+    if way == "tinyir":
+        model = torch.compile(model, backend=counting([], args.jobs))
+    elif way == "inductor":
+        model = torch.compile(model, mode="reduce-overhead")
     with torch.no_grad():
-        for word, make in ways.items():
-            torch._dynamo.reset()
-            try:
-                made = make()
-                for _ in range(4):
-                    made(*inputs)
-                torch.cuda.synchronize()
-                found[word] = lambda made=made: made(*inputs)
-            except Exception as fault:  # noqa: BLE001 (the other rivals still count)
-                row[f"{word}_us"] = f"{type(fault).__name__}: {str(fault)[:300]}"
-    return found
+        for _ in range(4):
+            model(*inputs)
+        torch.cuda.synchronize()
+    return lambda: model(*inputs)
 
 
 def per_call(run: Callable[[], Any], rounds: int = 20) -> float:
@@ -312,10 +333,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         marks = Path(folder, "ready")
         marks.mkdir()
-        workers = len(names) if args.times else args.workers
+        each = [(n, way) for n in names for way in ("tinyir", *args.rivals.split(","))]
+        workers = len(each) if args.times else args.workers
         pool = ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1)
-        asked = [(timed, n, args, str(marks), len(names)) if args.times else (checked, n, args) for n in names]
-        waiting = {pool.submit(*one): one[1] for one in asked}
+        asked = [(timed, *one, args, str(marks), len(each)) for one in each]
+        asked = asked if args.times else [(checked, n, args) for n in names]
+        waiting = {pool.submit(*one): " ".join(one[1 : 3 if args.times else 2]) for one in asked}
         try:
             for done in as_completed(waiting, timeout=args.seconds):
                 rows.append(done.result())
@@ -324,6 +347,9 @@ def main() -> int:
             print("not done:", [n for f, n in waiting.items() if not f.done()], flush=True)
         for worker in list((pool._processes or {}).values()):
             worker.terminate()
+    if args.times:
+        rows = [{k: v for row in rows if row["network"] == n for k, v in row.items()} for n in names]
+        rows = [row for row in rows if row]
     if args.out:
         Path(args.out).write_text(json.dumps(rows, indent=1))
     return 0

@@ -1,5 +1,5 @@
-"""Folds over windows beside cuDNN and torch.compile: depthwise and grouped convolutions, first layers of few outputs,
-and pools.
+"""Folds over windows beside cuDNN and torch.compile: depthwise, grouped and transposed convolutions, first layers of
+few outputs, and pools.
 
     python tests/bench/windows.py [--out results.json] [--batches 1,8,32] [--layouts last,first] [--cases depthwise,...]
       [--compile SECONDS] [--plans N]     needs a GPU, PyCUDA and torch
@@ -10,7 +10,8 @@ convolutions have a bias and relu behind it. Rivals, in the same run and in turn
 with `cudnn.benchmark`, on images in our order of dims, and with `--compile 120` what torch.compile makes of the same
 call until that many seconds have passed. `copy_us` is a copy of as many bytes, `ffma_us` the products at the card's
 peak. With `--plans 12` that many other plans are measured too, drawn from all of `direct`, of a dense convolution and
-of a first layer from `haloed`, which reads images as they are. Operands are random normal; the largest error, in units
+of a first layer from `haloed`, which reads images as they are, and of groups from `haloed` where that is chosen.
+Operands are random normal; the largest error, in units
 of the result's largest number, must be no more than twice torch's against fp64, or 2^-11. Both sides run as CUDA graphs
 from a cold L2 cache. Medians in microseconds.
 """
@@ -61,6 +62,10 @@ LAYERS = (
     ("average", 128, 56, 128, 2, 2, 1),
     ("dense", 64, 56, 64, 3, 1, 1),
     ("dense", 128, 28, 128, 3, 1, 1),
+    ("transposed", 128, 28, 64, 4, 2, 1),
+    ("transposed", 256, 16, 128, 4, 2, 1),
+    ("transposed", 512, 8, 256, 4, 2, 1),
+    ("transposed", 128, 28, 64, 2, 2, 1),
 )
 
 
@@ -85,20 +90,35 @@ class Case:
         return self.kind in ("max", "average")
 
     @property
+    def is_transposed(self) -> bool:
+        """Whether the image is what windows of the result read."""
+        return self.kind == "transposed"
+
+    @property
     def pad(self) -> int:
         """On each side."""
+        if self.is_transposed:
+            return (self.window - self.stride) // 2
         return self.window // 2 if self.window % 2 else 0
 
     @property
     def out(self) -> int:
         """Rows and columns of the result."""
+        if self.is_transposed:
+            return (self.size - 1) * self.stride + self.window - 2 * self.pad
         return (self.size + 2 * self.pad - self.window) // self.stride + 1
 
     @property
     def products(self) -> int:
         """Multiply-adds, or what a pool folds."""
         side = 1 if self.is_pool else self.channels // self.groups
-        return self.batch * self.made * self.out**2 * side * self.window**2
+        return self.batch * self.made * (self.size if self.is_transposed else self.out) ** 2 * side * self.window**2
+
+    @property
+    def weights(self) -> list[int]:
+        """Their shape."""
+        sides = [self.made, self.channels // self.groups]
+        return [*(sides[::-1] if self.is_transposed else sides), self.window, self.window]
 
     @property
     def bytes(self) -> int:
@@ -130,9 +150,10 @@ def module_of(case: Case, arch: str = "sm90") -> Any:
     if case.is_pool:
         ops.append(("Pool", [source], made, {**how, "mode": case.kind, "kernel": [case.window] * 2}))
     else:
-        given["w"] = ("fp16", [case.made, case.channels // case.groups, case.window, case.window])
+        given["w"] = ("fp16", case.weights)
         given["b"] = ("fp16", [case.made])
-        ops.append(("Conv", [source, "w", "b"], "c", {**how, "groups": case.groups}))
+        op = "ConvTranspose" if case.is_transposed else "Conv"
+        ops.append((op, [source, "w", "b"], "c", {**how, "groups": case.groups}))
         ops.append(("Elementwise", ["c"], made, {"fn": "relu"}))
     if is_last:
         ops.append(("Transpose", ["a"], "y", {"perm": [0, 2, 3, 1]}))
@@ -148,15 +169,16 @@ def module_of(case: Case, arch: str = "sm90") -> Any:
 
 def others_of(case: Case, module: Any, count: int) -> list[Any]:
     """The module with other plans for its last region, drawn from all of `direct`, of a dense convolution and of a
-    first layer of `haloed`, which reads images as they are."""
+    first layer of `haloed`, which reads images as they are, and of groups of `haloed` where that is what was chosen."""
     from tinyir.kernels import direct, haloed
     from tinyir.kernels.family import Problem
     from tinyir.kernels.problem import kernel_of
     from tinyir.kit.records import replace
     from tinyir.lower.plan import card_of
 
-    is_multiplied = case.kind in ("dense", "stem")
-    if is_multiplied:
+    is_read_whole = case.kind in ("dense", "stem")
+    is_multiplied = is_read_whole or module.plans[-1].algo == "haloed"
+    if is_read_whole:
         module = module_of(case, "sm80")
         module = replace(module, plans=tuple(replace(p, arch="sm90") for p in module.plans))
     family, kind = (haloed.FAMILY, "contraction") if is_multiplied else (direct.FAMILY, "window")
@@ -219,6 +241,8 @@ def call_of(case: Case) -> Any:
         return lambda x: f.max_pool2d(x, case.window, case.stride, case.pad)
     if case.kind == "average":
         return lambda x: f.avg_pool2d(x, case.window, case.stride, case.pad, count_include_pad=False)
+    if case.is_transposed:
+        return lambda x, w, b: f.conv_transpose2d(x, w, b, case.stride, case.pad).relu_()
     return lambda x, w, b: f.conv2d(x, w, b, case.stride, case.pad, groups=case.groups).relu_()
 
 
@@ -235,7 +259,7 @@ def measure(device: Any, clock: Clock, case: Case, texts: list[tuple[Any, str]],
     given = {"x": torch.randn(case.batch, case.channels, case.size, case.size, device="cuda").half()}
     if not case.is_pool:
         scale = math.sqrt(side * case.window**2)
-        given["w"] = (torch.randn(case.made, side, case.window, case.window, device="cuda") / scale).half()
+        given["w"] = (torch.randn(case.weights, device="cuda") / scale).half()
         given["b"] = torch.randn(case.made, device="cuda").half()
     order = (0, 2, 3, 1) if case.layout == LAST else (0, 1, 2, 3)
     ours = {n: t.permute(order).contiguous() if n == "x" else t for n, t in given.items()}
@@ -307,7 +331,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("windows.json"))
     parser.add_argument("--batches", default="1,8,32")
     parser.add_argument("--layouts", default=f"{LAST},{FIRST}")
-    parser.add_argument("--cases", default="depthwise,grouped,stem,max,average,dense")
+    parser.add_argument("--cases", default="depthwise,grouped,stem,max,average,dense,transposed")
     parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--plans", type=int, default=0)
     args = parser.parse_args()
