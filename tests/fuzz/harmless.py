@@ -72,6 +72,22 @@ LISTED = (
     ("cu", "attention masked", "neutral element", r"base == ", "", "a row that sees nothing is NaN either way"),
     ("gpu", "", "guard", r"^if (i\d) < (\d+) and ", r"^if i\d < \d+ \+ 1 and ", "a score of a row that is not stored"),
     ("gpu", "flash of a chunk", "arithmetic", r"^sc\[r, n\] = exp2", "", "of a chunk no block but the first is cut"),
+    (
+        "gpu",
+        "depthwise down",
+        "start of a fold",
+        r"^reg c.acc : ",
+        "",
+        "moved on, and 0 is put behind it, before it is read",
+    ),
+    (
+        "gpu",
+        "packed weights of a row",
+        "start of a fold",
+        r"^reg x.v : ",
+        "",
+        "rows that do not exist, whose products nobody stores",
+    ),
     ("gpu", "gemv along the sum", "start of a fold", r"^reg x : ", "", "rows that do not exist, which nobody stores"),
     (
         "gpu",

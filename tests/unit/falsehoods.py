@@ -136,11 +136,23 @@ def _order(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
     """Another text, whose digest is right, and the certificate without what is said of a line: one that puts threads in
     order is missing."""
     for at, line in enumerate(lines):
-        if ORDERS.match(line):
+        if ORDERS.match(line) and not _turns_whole(line, lines[:at]):
             end = at + 1
             while end < len(lines) and lines[end].startswith("    "):
                 end += 1
             yield line, _signed(lines[:at] + lines[end:])
+
+
+def _turns_whole(line: str, before: list[str]) -> bool:
+    """Whether a cursor advances round its ring an even number of times, which leaves it where it was."""
+    found = re.search(r"advance (\S+) by (\w+)$", line)
+    if found is None:
+        return False
+    by, ring = (
+        next((int(m[1]) for m in (re.search(pattern, one) for one in reversed(before)) if m), 0)
+        for pattern in (rf"let {found[2]} = (\d+)$", rf"cursor {re.escape(found[1])} ring (\d+)")
+    )
+    return by > 0 and ring > 0 and by % (2 * ring) == 0
 
 
 def _signed(lines: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from tinyir.ir import plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.kernels import haloed
+from tinyir.kernels.check import check as check_families
 from tinyir.kernels.family import Problem
 from tinyir.kernels.haloed.halo import Halo, halo_of
 from tinyir.kernels.problem import kernel_of
@@ -65,10 +66,10 @@ def check_drawn(seed: int, **more: Any) -> bool:
     plans = plans_of(text, random.Random(seed).choice(["sm80", "sm90"]))
     if not plans:
         return False
-    one = random.Random(seed).choice([p for p in plans if p.stages == 1] or plans)
-    if one.stages == 1:  # fewer CTAs than tiles
-        one = replace(one, persistent=max(1, one.persistent // 3))
-    module = region.parse(text)
+    one, module = random.Random(seed).choice([p for p in plans if p.stages == 1] or plans), region.parse(text)
+    if one.stages == 1:  # fewer CTAs than tiles, as many for each part of what is made
+        fewer = (replace(one, persistent=n) for n in range(max(1, one.persistent // 3), one.persistent + 1))
+        one = next(p for p in fewer if not check_families(plan.Module(module, (p,))))
     arrays = whole_numbers(module)
     found = ran(plan.parse(plan.show(plan.Module(module, (one,)))), arrays)
     np.testing.assert_array_equal(found["Y"], play(module, arrays)["Y"], err_msg=f"{case} {one.tile}")

@@ -73,9 +73,13 @@ class SideBySide:
 
     def store(self, item: Yield, body: Body, point: Point, axes: Iterable[Axis], lines: Iterable[Statement]) -> None:
         """An output that varies along the run: registers for what is stored at once, behind the loop; a store each for
-        what is not. The loop is around these `lines`: places that data choose there are not known behind it."""
+        what is not, and in the loop of what does not vary. The loop is around these `lines`: places that data choose
+        there are not known behind it."""
         axes = tuple(axes)
         self.singles.append(element_store(item, body, point, axes))
+        if not any(self.turn in e.substitute(point).names() for e in item.index):
+            self.held.append(self.singles[-1])
+            return
         kept = []
         for bound in item.guard:
             ends = self._ends(bound.substitute(point))

@@ -167,8 +167,9 @@ class _Sums:
     # --- the left operand in registers
 
     def _held(self) -> Sum:
-        j = self.fresh.expr("j")
-        of_registers = Place(self.fresh("af"), slot=j)
+        j, pieces = self.fresh.expr("j"), self.plan.tile[2] // OPERAND_DEPTH
+        slot = j if pieces <= OPERAND_SETS else j - OPERAND_SETS * (j // OPERAND_SETS)
+        of_registers = Place(self.fresh("af"), slot=slot)
         along = OPERAND_DEPTH * j
         inner = (
             self._fetched(of_registers, along),
@@ -176,7 +177,7 @@ class _Sums:
             self._product("acc", (*self.is_first, Bound(j, equals=ZERO)), of_registers, along),
             self._wait(1),
         )
-        turns = nodes.For(str(j), ZERO, Expr.of(self.plan.tile[2] // OPERAND_DEPTH), inner, unroll=0)
+        turns = nodes.For(str(j), ZERO, Expr.of(pieces), inner, unroll=0)
         held = nodes.Reg(self.fresh("af"), self._type(OPERAND_DEPTH, self.factors.left), OPERAND_SETS, "wgmma_a")
         met = nodes.Barrier("warpgroup")
         step = (self.ready, turns, *self.early, self._after_first(met), self.advance)

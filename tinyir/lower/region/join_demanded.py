@@ -126,13 +126,16 @@ def _join_beside(found: Partition, demand: Demand) -> bool:
 
 
 def _join_hosts(found: Partition, demand: Demand, producer: Cluster, consumer: Cluster, pair: tuple[str, str]) -> bool:
-    """Join the clusters that compute the two values of a pair where one reads the other by values that are not
+    """Join the clusters that compute the two values of a pair where one reads the other by values that are not both
     demanded; what forbids it is the verdict on the pair."""
     path = found.path(producer, consumer)
-    for source in [s for s in producer.open if s in consumer.sources and s not in demand.values and not path]:
+    for source in [s for s in producer.open if s in consumer.sources and not path]:
+        readers = [u for u in found.graph.users[source] if u in consumer.members]
+        if source in demand.values and set(readers) & {*demand.values}:
+            continue
         if found.join(producer, consumer, source, is_demanded=True):
             return True
-        reader = next(u for u in found.graph.users[source] if u in consumer.members)
+        reader = readers[0]
         path, verdict = [source, reader], found.verdicts[source, reader]
         found.verdicts.setdefault(pair, replace(verdict, source=pair[0], reader=pair[1], witness=_path(path, verdict)))
     if path:
