@@ -307,7 +307,7 @@ def check(module: Module) -> list[Diag]:
 
     1. it has the block                                                            (E1630)
     2. the program in the block holds its own invariants                           (E13xx, E14xx)
-    3. the code defines each launch's entry                                        (E1631)
+    3. the code defines each launch's entry, which takes what the launch passes    (E1631)
     4. launches name tensors, maps and symbols that there are                      (E1632)
     5. a launch that may start early is for sm90, and its code waits               (E1634)
     6. every region of the program is computed by a launch that serves no other    (E1633)
@@ -327,9 +327,12 @@ def check(module: Module) -> list[Diag]:
         "launch": {launch.name for launch in module.launches if not launch.serves},
     }
     bodies = _bodies_of({launch.entry for launch in module.launches if launch.is_early}, module.source)
+    taken = {found[1]: list(map(_kind_of, found[2].split(","))) for found in _ENTRY.finditer(module.source)}
     for launch in module.launches:
-        if f"{launch.entry}(" not in module.source:
-            diags.append(Diag("E1631", launch.name, {"entry": launch.entry}, launch.span))
+        passed = [*["tensor"] * len(launch.tensors), *["map"] * len(launch.maps), *["symbol"] * len(launch.symbols)]
+        if f"{launch.entry}(" not in module.source or taken.get(launch.entry, passed) != passed:
+            facts = {"entry": launch.entry, **{f"{kind}s": passed.count(kind) for kind in ("tensor", "map", "symbol")}}
+            diags.append(Diag("E1631", launch.name, facts, launch.span))
         elif launch.is_early and (fault := _early_fault(launch, bodies)):
             diags.append(Diag("E1634", launch.name, {"entry": launch.entry, "fault": fault}, launch.span))
         for what, names in (
@@ -346,6 +349,13 @@ def check(module: Module) -> list[Diag]:
     computed = {name for launch in module.launches if not launch.serves for name in launch.regions}
     diags += [Diag("E1633", r.name, {"region": r.name}, r.span) for r in program.regions if r.name not in computed]
     return diags
+
+
+_ENTRY = re.compile(r"__global__ void\b(?:\s+__\w+__\([^()]*\))*\s+(\w+)\(([^()]+)\)")
+
+
+def _kind_of(parameter: str) -> str:
+    return "map" if " tensor_map " in parameter else "tensor" if "*" in parameter else "symbol"
 
 
 def _moved_outside(launch: Launch, tensors: Mapping[str, Tensor]) -> Iterator[str]:
