@@ -29,8 +29,20 @@ from .falsehoods import falsehoods
 
 SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.gpu"))
 NETWORKS: dict[str, Callable[..., RandomModel]] = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit}
-MOST_LINES = 1330  # of code in the verifier: it is to be read by whoever trusts it
-STDLIB = {"__future__", "ast", "collections", "contextlib", "functools", "hashlib", "itertools", "math", "re", "typing"}
+MOST_LINES = 1280  # of code in the verifier: it is to be read by whoever trusts it
+STDLIB = {
+    "__future__",
+    "ast",
+    "collections",
+    "contextlib",
+    "functools",
+    "hashlib",
+    "itertools",
+    "math",
+    "pathlib",
+    "re",
+    "typing",
+}
 
 
 def sample(name: str, stage: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from .places import STORES, Obligation, Points, stored, stored_by
 from .polynomials import WORD, Poly, constant, read
 from .run import ORDERING, disorder
-from .text import NAME, Kernel, Line, Text, bytes_each, bytes_of, part, statements
+from .text import NAME, Kernel, Line, Text, bytes_each, bytes_of, integers, statements
 
 SHARED_BYTES = {"sm80": 163 * 1024, "sm90": 227 * 1024}  # CUDA programming guide, compute capabilities 8.0 and 9.0
 REGISTERS, REGISTERS_OF_A_THREAD, THREADS, NAMED_BARRIERS = 65536, 255, 1024, 16
@@ -35,9 +35,7 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     for line, called, passed in text.launches:
         if called == kernel.name:
             alike = all(text.tensors.get(own) == text.tensors.get(given) for own, given, _ in passed)
-            alike = alike and all(
-                _stays_inside(own, part("_l", place), body, text) for own, _, place in passed if place
-            )
+            alike = alike and all(_stays_inside(own, integers(place), body, text) for own, _, place in passed if place)
             yield Obligation(line, "tensors of its shapes", shows=alike)
     yield from _tokens(body)
     yield from _barriers(kernel.body, None, _levels(kernel), 0)

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .polynomials import WORD, Poly, constant, value
-from .text import Kernel, Line, Text, bytes_of, part, statements
+from .polynomials import WORD, Poly, constant, read, value
+from .text import Kernel, Line, Text, bytes_of, statements
 
 MOST_STEPS = 4000  # of a run; what it has seen by then it has seen
 SIZES = (16384, 72, 8)  # of all symbols, and of each while the others are 8
@@ -385,7 +385,7 @@ class Run:
 
     def _cell(self, place: str, party: Party) -> Any:
         name, _, slot = place.partition("[")
-        return name, party.known(part("_e", slot[:-1])) if slot else 0, party.cta
+        return name, party.known(read(slot[:-1])) if slot else 0, party.cta
 
 
 def _is_like(one: Touch, other: Touch) -> bool:

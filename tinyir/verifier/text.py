@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from .polynomials import Poly, Unreadable, add, constant, number, read
@@ -13,50 +14,15 @@ Half = tuple[Poly, bool]  # >= 0, or (True) = 0
 NAME = r'%?(?:"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*(?:\.\w+)*)'
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}  # by what a dtype ends with; others are of 1
 PLACE = re.compile(rf"({NAME})((?:\[[^\[\]]*\])+)")
-# How a statement begins, and its parts. A part's kind is its name's ending: _e an integer, _l a list, _g a guard, _n a
-# number, _w words between commas; others are text.
-STATEMENTS = {
-    kind: re.compile(pattern.replace("NAME", NAME) + "$")
-    for kind, pattern in {
-        "assume": r"assume (?P<guard_g>.+)",
-        "if": r"if (?P<guard_g>.+)",
-        "shared": r"shared (?P<name>NAME) : (?P<dtype>\w+)\[(?P<shape_l>.*?)\](?: ring (?P<ring_n>\d+))?.*?"
-        r"(?: cluster (?P<cluster_n>\d+))?(?: (?P<kind>[a-z]\w*))?",
-        "reg": r"reg (?P<name>NAME) : (?P<dtype>\w+)\[(?P<shape_l>.*?)\](?: ring (?P<ring_n>\d+))?"
-        r"(?: (?P<kind>[a-z]\w*))?(?: = .+)?",
-        "mbarrier": r"mbarrier (?P<name>NAME)(?: ring (?P<ring_n>\d+))? count (?P<count_n>\d+)",
-        "tensor_map": r"tensor_map (?P<name>NAME) = (?P<of>NAME)(?: as \[(?P<view_l>.+?)\])?"
-        r"(?P<windows> as windows .+?)? box \[(?P<box_l>.+?)\].*",
-        "pick": r"pick (?P<name>NAME) = \[(?P<of_w>.+)\] at (?P<at_e>.+)",
-        "cursor": r"cursor (?P<name>NAME) ring (?P<ring_n>\d+)(?: at (?P<at_n>\d+))?(?: phase (?P<phase_n>\d+))?",
-        "advance": r"advance (?P<name>NAME)(?: by (?P<by_e>.+))?",
-        "let": r"let (?P<name>NAME) = (?P<value_e>.+)",
-        "least": r"least (?P<name>NAME) = \[(?P<of_l>.+)\]",
-        "most": r"most (?P<name>NAME) = \[(?P<of_l>.+)\]",
-        "choose": r"choose (?P<name>NAME) = .+ below (?P<below_e>.+?)",
-        "for": r"for (?P<name>NAME) in (?P<low_e>.+?)\.\.(?P<high_e>.+?)(?: step (?P<step_e>.+?))?(?: unroll.*?)?"
-        r"(?P<drawn> drawn)?(?(drawn)(?: of (?P<of>NAME)\[.+?\])? via (?P<via>NAME) full (?P<full>NAME) "
-        r"empty (?P<empty>NAME))",
-        "role": r"role (?P<name>NAME) (?P<unit>\w+) (?P<first_n>\d+)\.\.(?P<last_n>\d+)(?: regs (?P<regs_n>\d+))?",
-        "order": r"order \[(?P<names_w>.+?)\] = (?P<tile_e>.+) in \[(?P<of_l>.+)\](?: group.*)?",
-        "each": r"each (?P<names_w>.+) of (?P<of>NAME)(?:\[.*?\])?(?: size \[(?P<size_l>.+)\])?(?: approx)?",
-        "commit": r"commit (?P<tokens_w>.+)",
-        "wait_group": r"wait_group (?P<engine>\w+) pending (?P<pending_n>\d+)(?: for (?P<tokens_w>.+))?",
-        "wait": r"wait (?P<on>NAME\S*|NAME\[.*\]) phase (?P<phase_e>.+?)(?: for (?P<tokens_w>%.+))?",
-        "arrive": r"arrive (?P<on>NAME(?:\[.*?\])?)(?: expect (?P<expect_n>\d+) B)?(?: cluster \[(?P<ctas_l>.+)\])?",
-        "drain": r"drain (?P<on>NAME) from (?P<name>NAME)",
-        "tma_load": r".* on (?P<on>NAME(?:\[.*?\])?)(?: multicast \[(?P<ctas_l>.+)\])?(?: streamed)?",
-        "send": r".* size \[(?P<size_l>.+)\] to (?P<cta_e>.+) on (?P<on>NAME(?:\[.*?\])?)",
-        "store_rows": r"store_rows NAME\[.*?\](?: as \[(?P<view_l>.*?)\])? box \[(?P<box_l>.+)\] <- .+",
-        "barrier": r"barrier (?P<scope>\w+)(?: threads (?P<threads_n>\d+))?(?: (?P<half>\w+))?",
-        "ldmatrix": r"ldmatrix (?P<to>NAME)(?:\[.*?\])? <- NAME(?:\[[^\]]*\])*(?P<trans> trans)?(?: low .+)?",
-        "wgmma": r".* \+= (?P<a>NAME)(?:\[[^\]]*\])*(?P<a_trans> trans)? \* (?P<b>NAME)(?:\[[^\]]*\])*"
-        r"(?P<b_trans> trans)? shape m(?P<m_n>\d+)n(?P<n_n>\d+)k(?P<k_n>\d+)(?: steps (?P<steps_n>\d+))?(?: zero.*)?",
-        "block_reduce": r"block_reduce \w+ (?P<of>NAME) via (?P<via>NAME)(?P<fresh> fresh)?",
-        "block_scan": r"block_scan .+? after \S+(?: via (?P<via>NAME))?",
-        "ticket": r"ticket (?P<name>NAME) of .+ below (?P<below_e>.+) via NAME",
-    }.items()
-}
+KINDS = {"e": ".+?", "l": ".+?", "g": ".+", "n": r"\d+", "w": ".+?", "t": r"\w+", "k": r"[a-z]\w*", "": NAME}
+KINDS["p"] = rf"{NAME}(?:\[.*?\])?"
+PART = re.compile(r"\{(\w+)(?::(\w)|=(\w+))?\}")
+STATEMENTS: dict[str, tuple[re.Pattern[str], dict[str, str]]] = {}  # a form, and what its parts are
+for form in (Path(__file__).parent / "statements.txt").read_text(encoding="utf-8").splitlines():
+    if not form.startswith("#"):
+        head, pattern = form.replace("NAME", NAME).split(maxsplit=1)
+        whole = PART.sub(lambda m: f"(?P<{m[1]}>{m[3] or KINDS[m[2] or '']})", pattern)
+        STATEMENTS[head] = re.compile(whole + "$"), {name: kind for name, kind, _ in PART.findall(pattern)}
 PLAIN = frozenset(
     "else store atomic copy split resum mma fence row_reduce warp_reduce publish look_back wait_previous "
     "launch_next".split()
@@ -90,10 +56,11 @@ class Line:
                 raise Unreadable(text)
         self.kind, self.has = head, {}
         if head in STATEMENTS:
-            found = STATEMENTS[head].match(text)
+            form, kinds = STATEMENTS[head]
+            found = form.match(text)
             if found is None:
                 raise Unreadable(text)
-            self.has = {re.sub("_[elgnw]$", "", k): part(k, v) for k, v in found.groupdict().items() if v is not None}
+            self.has = {name: part(kinds[name], v) for name, v in found.groupdict().items() if v is not None}
         # (name, size, False) of what it runs over, and (name, value, True) of what it names
         self.axes: list[tuple[str, Poly, bool]] = []
         if head in ("assign", "store", "copy", "cp_async", "resum") and " over " in text:
@@ -118,7 +85,7 @@ class Line:
         if self.kind == "reg":
             start = text.index("]") + 1
         for place in PLACE.finditer(text, start):
-            brackets = tuple(part("_l", b) for b in place[2][1:-1].split("]["))
+            brackets = tuple(integers(b) for b in place[2][1:-1].split("]["))
             when = tuple((guard, broken) for low, high, guard, broken in selects if low <= place.start() < high)
             is_write = self.kind not in READS and not found and " <- " not in text[: place.start()]
             found.append(Access(place[1], brackets, is_write, when))
@@ -134,20 +101,14 @@ def _named(text: str) -> tuple[str, Poly]:
     return called, read(value)
 
 
-def part(called: str, text: str) -> Any:
-    """What a part of a statement's text means. Raises Unreadable."""
-    match called[-2:]:
-        case "_e":
-            return read(text)
-        case "_l":
-            return tuple(map(read, text.split(", "))) if text else ()
-        case "_w":
-            return tuple(text.split(", "))
-        case "_n":
-            return int(text)
-        case "_g":
-            return guard_of(text)
-    return text
+def part(kind: str, text: str) -> Any:
+    """What a part of a statement's text means, by its kind. Raises Unreadable."""
+    return MEANINGS[kind](text) if kind in MEANINGS else text
+
+
+def integers(text: str) -> tuple[Poly, ...]:
+    """A list of integers. Raises Unreadable."""
+    return tuple(map(read, text.split(", "))) if text else ()
 
 
 def guard_of(text: str) -> tuple[Half, ...]:
@@ -159,6 +120,9 @@ def guard_of(text: str) -> tuple[Half, ...]:
             rest = add(read(high), read(low), -1)
             found.append((add(rest, number(-1)) if sign == "<" else rest, sign == "="))
     return tuple(found)
+
+
+MEANINGS = {"e": read, "l": integers, "g": guard_of, "n": int, "w": lambda text: tuple(text.split(", "))}
 
 
 def _selects(text: str) -> list[tuple[int, int, tuple[Half, ...], bool]]:
@@ -221,7 +185,7 @@ class Kernel:
             raise Unreadable(lines[0][1])
         self.number, self.is_once = lines[0][0], " once : " in lines[0][1]
         self.name, self.arch, grid, block, cluster, regs = found.groups()
-        self.grid = part("_l", grid)
+        self.grid = integers(grid)
         self.block, self.cluster = (tuple(map(int, re.findall(r"\d+", text or ""))) for text in (block, cluster))
         self.regs, self.threads = int(regs or 0), math.prod(self.block)
         self.body = nested(lines[1:])
@@ -260,7 +224,7 @@ class Text:
             if symbol and section == "model":
                 self.ranges[symbol[1]] = int(symbol[2]), int(symbol[3])
             if tensor and section in ("model", "region", "program", "workspace"):
-                found = tensor[2], part("_l", tensor[3])
+                found = tensor[2], integers(tensor[3])
                 alias = re.search(rf"\balias=({NAME})", line)
                 self.alias |= {tensor[1]: alias[1]} if alias else {}
                 if self.tensors.setdefault(tensor[1], found) != found:
