@@ -29,6 +29,8 @@ ILL = {  # what little differences make large ones of
     "exponential of a large sum": "y = exp(sum(x * 0.3, 1) * 3.0)",
     "rounded on the way": "y = cast(cast(sum(x * 0.1, 1), HALF), TYPE) - sum(x * 0.1, 1)",
     "product of many": "y = reduce_mul(x * 0.1 + 1.0, 1) - 1.0",
+    "product that overflows in some order": "y = reduce_mul(x * 2000.0, 1)",
+    "sum that overflows in some order": "y = sum(x * BIG, 1)",
     "running sums": "y = sum(cumsum(x * 0.1, 1) - cumsum(x * 0.1001, 1), 1)",
 }
 STEPS = "S + 1000.0|S * 1e6|S - 100.1|tanh(S * 30.0)|exp(S * 0.1)|S * S * S|sqrt(abs(S) + 1e-30)|sin(S * 1e4)".split(
@@ -40,7 +42,11 @@ def lowered(body: str, arch: str, dtype: str = "f32", sizes: tuple[int, int] = (
     """The gpu text of a body over x[M, K] and w[K, 16] that gives y[M]."""
     for word, meant in {"M": sizes[0], "K": sizes[1]}.items():
         body = body.replace(f"[{word}", f"[{meant}").replace(f", {word}]", f", {meant}]")
-    body = body.replace("TYPE", dtype).replace("HALF", "bf16" if dtype == "f16" else "f16")
+    body = (
+        body.replace("BIG", {"f64": "1e308", "f32": "3e38", "f16": "6e4"}[dtype])
+        .replace("TYPE", dtype)
+        .replace("HALF", "bf16" if dtype == "f16" else "f16")
+    )
     head = f"graph main(x: {dtype}[{sizes[0]}, {sizes[1]}], w: {dtype}[{sizes[1]}, 16]) -> (r: {dtype}[{sizes[0]}])"
     module: Any = front.read(f"{head} {{\n{body}\nr = cast(y, {dtype})\nreturn r\n}}\n")
     for stage in ("index", "poly", "region", "plan", "gpu"):

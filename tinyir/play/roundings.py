@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.body import Binary, Body, Scan, Scatter, Unary
+from ..ir.body import Binary, Body, Literal, Scan, Scatter, Unary
 from ..ir.region import Module
 from ..ir.types import DType
 from ..kit.records import replace
@@ -36,6 +36,7 @@ class Moves:
 
     def __init__(self, seed: int):
         self.draw = np.random.default_rng(seed)
+        self.beyond = (0.0, np.nan)[seed % 2]  # what a fold gives that overflows in some order
 
     def op(self, body: Body, unrounded: np.ndarray, found: np.ndarray) -> np.ndarray:
         """What an op gives, moved; `unrounded` is what was rounded to its dtype."""
@@ -63,11 +64,13 @@ class Moves:
         for name in (body.axis,) if isinstance(body, Scan) else [a.name for a in getattr(body, "axes", ())]:
             start, stop = frame.spans[name] if name in frame.spans else (0, 1)
             count *= max(1, stop - start)
+        added = played(_sizes(body), replace(frame, moves=None))
+        reach = np.broadcast_to(added.along(found.axes), found.array.shape)
         size = count * np.abs(found.array)  # as much as alike numbers move a sum that is added up one by one
         if getattr(body, "op", "") == "sum":
-            added = played(_sizes(body), replace(frame, moves=None))
-            size = size + math.sqrt(count) * np.broadcast_to(added.along(found.axes), found.array.shape)
-        return Grid(self._moved(found.array, size, body.dtype), found.axes)
+            size = size + math.sqrt(count) * reach
+        moved = self._moved(found.array, size, body.dtype)
+        return Grid(np.where(np.isfinite(reach), moved, self.beyond).astype(moved.dtype), found.axes)
 
     def _moved(self, found: np.ndarray, size: np.ndarray, dtype: DType) -> np.ndarray:
         """Numbers moved by units in the last place of `size`."""
@@ -78,16 +81,18 @@ class Moves:
 
 
 def _sizes(fold: Body) -> Body:
-    """The sum of the magnitudes of what a sum adds."""
+    """How far a fold gets in the worst order: the sum of the magnitudes of what is added, the product of those over 1.
+    Where that overflows, some order does."""
     if isinstance(fold, Scatter):
-        return replace(fold, base=_magnitude(fold.base), update=_magnitude(fold.update))
-    return replace(fold, body=_magnitude(fold.body))  # pyright: ignore - it is a Reduce or a Scan
+        return replace(fold, base=_magnitude(fold.base, fold.op), update=_magnitude(fold.update, fold.op))
+    return replace(fold, body=_magnitude(fold.body, fold.op))  # pyright: ignore - it is a Reduce or a Scan
 
 
-def _magnitude(body: Body) -> Body:
+def _magnitude(body: Body, op: str) -> Body:
     if isinstance(body, Binary) and body.op == "mul":  # which stays a product, that need not be formed
-        return replace(body, left=_magnitude(body.left), right=_magnitude(body.right))
-    return Unary("abs", body, body.dtype) if body.dtype.is_float else body
+        return replace(body, left=_magnitude(body.left, op), right=_magnitude(body.right, op))
+    size = Unary("abs", body, body.dtype) if body.dtype.is_float else body
+    return Binary("max", size, Literal(1.0, body.dtype), body.dtype) if op == "prod" and body.dtype.is_float else size
 
 
 def spread_of(
@@ -108,10 +113,15 @@ def spread(base: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
 
 
 def turned(base: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
-    """Which elements become wholly other ones: integers that change, numbers that overflow."""
+    """Which elements become wholly other ones: integers that change, numbers that overflow or are none."""
     if base.dtype.kind in "biu":
         return np.any([one != base for one in moved], axis=0)
-    return np.any([np.isfinite(one) != np.isfinite(base) for one in moved], axis=0)
+    return np.any([kind != k for one in moved for kind, k in zip(_kinds(one), _kinds(base))], axis=0)
+
+
+def _kinds(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    wide = array.astype(np.float64)
+    return np.isfinite(wide), np.isnan(wide)
 
 
 __all__ = ["Moves", "spread", "spread_of", "turned"]
