@@ -1,5 +1,5 @@
 """Vision transformers: ViT-B/16 (Dosovitskiy et al. 2020), patches by a convolution, a class token, pre-norm encoder
-blocks; and CLIP's image encoder, ViT-B/32 (Radford et al. 2021), with a norm before the blocks and GELU by a sigmoid."""
+blocks; and CLIP's image encoder, ViT-B/32 (Radford et al. 2021), with a norm before the blocks, GELU by a sigmoid."""
 
 from __future__ import annotations
 
