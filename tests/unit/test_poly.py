@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,19 @@ def test_what_is_refused(right: str, wrong: str, code: str | None) -> None:
     assert right in text
     said = [d.code for d in poly.check(poly.parse(text.replace(right, wrong, 1)))]
     assert said[:1] == ([code] if code else [])
+
+
+def test_a_name_is_looked_at_in_each_of_many_relations_that_are_alike() -> None:
+    names = ["x", "a", "ba", "c", "bc", "d", "e"]  # two end as another does
+    steps = "\n".join(
+        f"  %{name} = EXP2({'' if at == 0 else '%'}{names[at]}) : fp32[M]" for at, name in enumerate(names[1:])
+    )
+    shown = poly.show(lowered(f"  in  x : fp32[M]\n  out e : fp32[M]\n\n{steps}\n\noutputs: %e\n"))
+    head, _, own = shown.partition("\npoly")
+    places = [found.span(1) for found in re.finditer(r"(\w+)\[i0\]", own)]
+    assert len(places) >= 4 * len(names[1:])
+    for start, end in places:
+        for name in names:
+            if name != own[start:end]:
+                wrong = f"{head}\npoly{own[:start]}{name}{own[end:]}"
+                assert {d.code for d in poly.check(poly.parse(wrong))} & {"E1210", "E1211"}

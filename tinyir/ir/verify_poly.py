@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 from ..kit.diag import Diag
@@ -84,8 +85,12 @@ def _check_sets(module: Module) -> Iterator[Diag]:
     types = module.index.tiny.type_of()
     axes = {e.value: [a.name for a in e.axes] for e in module.index.entries}
     words = tuple(p.name for p in module.params)
+    right: set[Hashable] = set()  # what was found right, with numbers for the names of tuples: of layers, once
 
     def wrong(at: str, text: str, want: list[tuple[str, int]]) -> Diag | None:
+        bare = _without_names(text, [name for name, _ in want]), tuple([rank for _, rank in want])
+        if bare in right:
+            return None
         found = tuples(text)
         for piece in range(0, len(found), len(want)):
             for (name, inside), (wanted, rank) in zip(found[piece:], want):
@@ -115,6 +120,7 @@ def _check_sets(module: Module) -> Iterator[Diag]:
             )
         except ValueError as fault:
             return Diag("E1211", at, {"text": text, "fault": str(fault)})
+        right.add(bare)
         return None
 
     for block in module.blocks:
@@ -137,6 +143,16 @@ def _check_sets(module: Module) -> Iterator[Diag]:
         if edge.source in axes and edge.target in axes:
             ends = [(names[end], len(axes[end])) for end in (edge.source, edge.target)]
             yield from filter(None, [wrong(edge.target, edge.relation, ends)])
+
+
+def _without_names(text: str, names: list[str]) -> Hashable:
+    """The text of a set or map with numbers for the names of its tuples, and how many names these are; as it is, with
+    the names, where one ends as another."""
+    if len({*names}) > 1 and any(a.endswith(b) for a, b in itertools.permutations(names, 2)):
+        return text, *names
+    for number, name in enumerate(names):
+        text = text.replace(f"{name}[", f"{number}\0[")
+    return text, len({*names})
 
 
 def _must_have_ranks(thing: Any, ranks: list[int]) -> None:
