@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tinyir import front
 from tinyir.ir import index, poly, region, tiny
 from tinyir.ir.alike import form_of
 from tinyir.ir.ops import OPS
@@ -242,6 +243,30 @@ def test_attention_hands_its_rows_on_without_memory() -> None:
     assert [r.name for r in found.program.regions] == ["qk", "pv"]
     assert found.program.buffer("P").attr("materialize") == "deferred"
     assert [v.name for v in found.program.region("qk").lets][-2:] == ["e", "z"]
+
+
+@pytest.mark.parametrize("length", range(6))
+def test_a_mask_that_attentions_share_is_a_region_of_its_own(length: int) -> None:
+    """However long the work on the mask is, so whichever of the parts has the most values."""
+    mask = "m"
+    for number in range(length):
+        mask = f"abs({mask} - 0.{number + 1})"
+    layers = ["x0 = q"]
+    for layer in (1, 2):
+        scores = f"where(l, relu(matmul(x{layer - 1}, k)) + 1.0, -10.0)"
+        layers += [f"s{layer} = softmax({scores}, axis=-1)", f"x{layer} = matmul(s{layer}, v)"]
+    module = front.read(
+        "graph main(q: f32[4, 16, 8], k: f32[4, 8, 16], v: f32[4, 16, 8], m: f32[1, 16, 16]) -> (y: f32[4, 16, 8]) {\n"
+        f"late = {mask} > 0.2\nl = expand(late, 4, 16, 16)\n" + "\n".join(layers) + "\ny = x2\nreturn y\n}"
+    )
+    numbers = np.random.default_rng(1)
+    arrays = {
+        t.name: numbers.standard_normal([d.evaluate({}) for d in t.type.shape]).astype(np.float32)
+        for t in module.model.inputs
+    }
+    found = regions_of(module)
+    assert len(found.program.regions) == 5  # of each attention two, of which one hands on its rows
+    np.testing.assert_allclose(play_region(found, arrays)["y"], play_tiny(module, arrays)["y"], rtol=1e-5, atol=1e-6)
 
 
 def test_siblings_read_their_input_once() -> None:

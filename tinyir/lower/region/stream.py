@@ -130,13 +130,10 @@ def _joined(rows: Cluster, value: str, reader: Cluster, first: Cluster, found: P
     kept, rest = _without_others(first, own, found)
     if kept is None:
         return Phrase("others read the scores")
-    whole, steps = kept, []
-    for part in group:
-        one = joined(whole, part, graph, found.order)
-        if isinstance(one, str):
-            return Phrase("the rows are not rows of the scores ({one})", one=one)
-        steps.append((whole, part, one))
-        whole = one
+    steps = _joins(kept, group, found)
+    if isinstance(steps, str):
+        return Phrase("the rows are not rows of the scores ({one})", one=steps)
+    whole = steps[-1][2]
     if any(not whole.iters(graph) <= whole.own(f) for f in whole.heavy()):
         return Phrase("the rows have an axis that the scores do not have")
     folded = whole.folded(next(n for n in whole.folds if n not in whole.heavy()))
@@ -147,12 +144,27 @@ def _joined(rows: Cluster, value: str, reader: Cluster, first: Cluster, found: P
             return Phrase("what it waits for waits for it")
     else:
         found.split(first, kept, rest)
+        steps = _joins(kept, group, found)  # under the numbers that the parts have now
+        whole = steps[-1][2]
         if found.cycle(whole, reader, parts=(kept, *group)):
             return Phrase("what it waits for waits for it")
     for before, part, one in steps:
         found.replace(before, part, one)
     whole.is_streamed = True
     return whole
+
+
+def _joins(first: Cluster, group: list[Cluster], found: Partition) -> list[tuple[Cluster, Cluster, Cluster]] | str:
+    """A cluster joined with others one by one: at each step what is there, what comes to it, and both as one; or why
+    they cannot be one."""
+    whole, steps = first, []
+    for part in group:
+        one = joined(whole, part, found.graph, found.order)
+        if isinstance(one, str):
+            return one
+        steps.append((whole, part, one))
+        whole = one
+    return steps
 
 
 def _between(first: Cluster, rows: Cluster, found: Partition) -> list[Cluster]:
