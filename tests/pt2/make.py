@@ -1,6 +1,6 @@
 """Small archives of torch.export with torch's own results, which `test_pt2` imports and plays.
 
-    python tests/pt2/make.py [--out tests/pt2/archives.tar.xz] [--only NAME,...]     needs torch 2.11, no GPU
+    python tests/pt2/make.py [--out tests/pt2/archives.tar.xz] [--only NAME,...]     needs torch 2.11 or later, no GPU
 
 Each program of `PROGRAMS` is exported as it is and, where that changes it, decomposed to core ATen. The archives are
 written by torch.export.save, without sample inputs and source traces; `NAME.npz` holds inputs `i0`, `i1`, ... and
@@ -398,7 +398,100 @@ def programs() -> dict[str, Program]:
     )
     found["lstm"] = nn.LSTM(4, 5, batch_first=True), (normal(2, 3, 4),)
     found["gru"] = nn.GRU(4, 5), (normal(3, 2, 4),)
-    return found
+    return found | complex_programs() | gathering_programs()
+
+
+def complex_programs() -> dict[str, Program]:
+    """Programs with complex tensors between their nodes."""
+    a, b = normal(4, 6), normal(4, 6) + 3
+
+    def rotary(x: torch.Tensor, angle: torch.Tensor) -> torch.Tensor:
+        turned = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angle), angle)
+        return torch.view_as_real(turned).flatten(-2)
+
+    def arithmetic(a: torch.Tensor, b: torch.Tensor) -> Any:
+        x, y = torch.complex(a, b), torch.complex(b, a + 1)
+        quotients = (x / y).abs(), (a / y).real, (x / b).imag, (1 / y).imag, x.reciprocal().real
+        return (*quotients, torch.view_as_real(x * y + x - 2 * y), (x * 2.5 + 1).real, (x * b).imag, (b * x).imag,
+                x.exp().real, (x @ y.mT).imag, (x * y.conj()).imag, x.angle(), a.angle(), a.conj())  # fmt: skip
+
+    def moved(a: torch.Tensor, b: torch.Tensor) -> Any:
+        x, y = torch.complex(a, b), torch.complex(b, a)
+        parts = torch.cat([x, y]), x[:, 1:4], x.mT.reshape(8, 3), torch.where(a > 0, x, y), x.sum(0), x.to(a.dtype)
+        return tuple(p.imag if p.is_complex() else p for p in (*parts, *x.split(2, 1), F.pad(x, (1, 0)), a + 0 * x))
+
+    def transforms(a: torch.Tensor) -> Any:
+        fft = torch.fft
+        return (fft.irfft2(fft.rfft2(a) * 2, s=a.shape[-2:]), fft.fft(a).abs(), fft.ifftn(fft.fftn(a) * (1 + a)).imag,
+                fft.ifft(a, norm="ortho").real, fft.rfft(a, dim=1, norm="forward").imag,
+                torch.stft(a.flatten(), 16, 4, window=torch.hann_window(16), return_complex=True).abs())  # fmt: skip
+
+    class Weighed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 4, dtype=torch.complex64).t())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.view_as_real(x * self.weight)
+
+    return {
+        "complex_rotary": (rotary, (normal(2, 3, 8), normal(3, 4))),
+        "complex_arithmetic": (arithmetic, (a, b)),
+        "complex_moved": (moved, (a, b)),
+        "complex_transforms": (transforms, (normal(3, 6, 9),)),
+        "complex_weight": (Weighed(), (a,)),
+    }
+
+
+class Bags(nn.Module):
+    """Tables whose rows are summed, averaged, or their greatest, in bags of any length and of the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(9, 4, mode=mode, padding_idx=p)
+                                    for mode in ("sum", "mean", "max") for p in (None, 3))  # fmt: skip
+        self.ended = nn.EmbeddingBag(9, 4, mode="sum", include_last_offset=True)
+
+    def forward(
+        self, ids: torch.Tensor, offsets: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        found = [table(ids, offsets) for table in self.tables] + [table(rows) for table in self.tables]
+        ends = torch.cat([offsets, torch.tensor([12])])
+        return (*found, self.ended(ids, ends), self.tables[0](ids, offsets, weights))
+
+
+def gathering_programs() -> dict[str, Program]:
+    """Programs that reduce at places and sample at places, both data."""
+    ids = torch.tensor([1, 3, 8, 0, 3, 3, 5, 2, 7, 7, 3, 4])
+    at, x = torch.tensor([[0, 2, 2], [4, 2, 0]]), normal(5, 3)
+
+    def reduced(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor, n: torch.Tensor) -> Any:
+        words = ("sum", "prod", "mean", "amax", "amin")
+        found = [x.scatter_reduce(0, at, y, word, include_self=own) for word in words for own in (True, False)]
+        return *found, n.scatter_reduce(0, at[0], n[:3], "amax", include_self=False)
+
+    def masked(x: torch.Tensor, mask: torch.Tensor, row: torch.Tensor) -> Any:
+        y, z = x.clone(), x.clone()
+        y[mask] = 7.0
+        z[mask[:, 0]] = row
+        return y, z, x.index_put((mask,), torch.tensor(1.5), accumulate=True)
+
+    def sampled(x: torch.Tensor, grid: torch.Tensor, solid: torch.Tensor, places: torch.Tensor) -> Any:
+        modes = [(mode, padding) for mode in ("bilinear", "nearest", "bicubic")
+                 for padding in ("zeros", "border", "reflection")]  # fmt: skip
+        found = [F.grid_sample(x, grid, mode, padding, align_corners=True) for mode, padding in modes]
+        found += [F.grid_sample(x, grid, mode, padding, align_corners=False) for mode, padding in modes]
+        return *found, F.grid_sample(solid, places, align_corners=False)
+
+    pairs = lambda x: (x[torch.tril_indices(5, 3, -1)[0]], torch.triu_indices(3, 4) * 2)  # noqa: E731
+    return {
+        "bags": (Bags(), (ids, torch.tensor([0, 3, 3, 4]), ids.view(4, 3), normal(12))),
+        "scatter_reduced": (reduced, (x, at, normal(2, 3), whole(6))),
+        "masked_put": (masked, (x, x > 0.2, normal(3))),
+        "grid_sampled": (sampled, (normal(2, 3, 5, 4), torch.rand(2, 4, 3, 2) * 2.6 - 1.3, normal(1, 2, 3, 4, 5),
+                                   torch.rand(1, 2, 3, 2, 3) * 2.4 - 1.2)),
+        "triangle_places": (pairs, (x,)),
+    }  # fmt: skip
 
 
 def dynamic_programs() -> dict[str, tuple[Any, tuple[Any, ...], Any]]:

@@ -142,6 +142,9 @@ class Graph:
     ) -> Node:
         node = Node(op, name, target, args, kwargs, {"val": value})
         self.graph.nodes.append(node)
+        flat = [one for arg in args for one in (arg if isinstance(arg, (list, tuple)) else [arg])]
+        for source in (one for one in flat if isinstance(one, Node)):
+            source.users[node] = None
         return node
 
     def input(self, name: str, value: Any) -> Node:
@@ -222,6 +225,19 @@ def test_sizes_come_from_shapes_and_numbers() -> None:
         sizes_from(nodes, ("s0", "s2"))
 
 
+def test_a_complex_tensor_is_between_nodes_of_one_program() -> None:
+    g = Graph()
+    x = g.input("x", Fake((4, 2)))
+    pairs, back = Op("view_as_complex.default", "self"), Op("view_as_real.default", "self")
+    z = g.call("z", pairs, (x,), Fake((4,), "complex64"))
+    w = g.call("w", MM, (z, z), Fake((4,), "complex64"))
+    y = g.call("y", back, (z,), Fake((4, 2)))
+    v = g.call("v", back, (w,), Fake((4, 2)))
+    g.output(y, v)
+    assert supported_of(g, {}).nodes == {"z", "w", "y", "v"}
+    assert supported_of(g, {"y": "torch runs it"}).nodes == set()  # and so all that shares its tensor
+
+
 def test_what_has_no_translation_is_named_with_its_reason() -> None:
     g = Graph()
     x = g.input("x", Fake((4, 4)))
@@ -234,7 +250,7 @@ def test_what_has_no_translation_is_named_with_its_reason() -> None:
     assert found.nodes == {"relu"}
     assert found.others == [
         ("aten.linalg_eigh.default", "it has no translation"),
-        ("aten._to_copy.default", "its dtype is complex64"),
+        ("aten._to_copy.default", "torch makes or reads a complex tensor of it"),
     ]
     assert [d.code for d in found.fault().diags] == ["E0143"]
     assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")

@@ -9,7 +9,7 @@ from ..front.pt2 import is_translated
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass
-from .graph import extent_of, is_about_sizes, is_node, is_size, is_tensor, name_of, scalar_word, symbols_in
+from .graph import extent_of, is_about_sizes, is_complex, is_node, is_size, is_tensor, name_of, scalar_word, symbols_in
 
 _NEUTRAL = ("placeholder", "get_attr", "output")
 
@@ -38,7 +38,25 @@ def supported_of(module: Any, refused: Mapping[str, str]) -> Support:
             others.append((name_of(node.target) if _is_python(node) else str(node.target), reason))
         elif not reason and not _needs_no_program(node):
             nodes.add(node.name)
+    for node in _at_complex_borders(module, nodes):
+        others.append((str(node.target), Phrase("torch makes or reads a complex tensor of it")))
     return Support(frozenset(nodes), others)
+
+
+def _at_complex_borders(module: Any, nodes: set[str]) -> list[Any]:
+    """Take out, in place, the nodes that share a complex tensor with one that no program has: what goes in and out of
+    programs is real."""
+    found = []
+    pending = [n for n in module.graph.nodes if any(map(is_complex, _values(n)))]
+    pairs = [(source, reader) for source in pending for reader in source.users]
+    while True:
+        torn = [(s, r) for s, r in pairs if (s.name in nodes) != (r.name in nodes)]
+        if not torn:
+            return found
+        for pair in torn:
+            for node in (n for n in pair if n.name in nodes):
+                nodes.discard(node.name)
+                found.append(node)
 
 
 def _reason(node: Any, nodes: set[str]) -> str:
@@ -52,7 +70,7 @@ def _reason(node: Any, nodes: set[str]) -> str:
     if not is_translated(f"torch.ops.{node.target}"):
         return Phrase("it has no translation")
     for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
-        if is_tensor(value) and not scalar_word(value.dtype):
+        if is_tensor(value) and not (scalar_word(value.dtype) or is_complex(value)):
             return Phrase("its dtype is {dtype}", dtype=str(value.dtype).removeprefix("torch."))
     for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
         for size in value.shape if is_tensor(value) else (value,) if is_size(value) else ():

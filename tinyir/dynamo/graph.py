@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..front.pt2 import SCALAR_NUMBERS, is_check
+from ..front.pt2 import PAIR_NUMBERS, SCALAR_NUMBERS, is_check
 from ..front.pt2.sizes import expression
 from ..ir.expr import Expr
 from ..kit.records import dataclass
@@ -374,12 +374,18 @@ def scalar_word(dtype: Any) -> str:
     return word if word in SCALAR_NUMBERS else ""
 
 
+def is_complex(value: Any) -> bool:
+    """Whether what a node gives is a tensor of complex numbers."""
+    return is_tensor(value) and str(value.dtype).removeprefix("torch.") in PAIR_NUMBERS
+
+
 def scalar_of(node: Any, dtype: Any) -> int:
     """The number of a dtype in the schema. Raises Unsayable."""
-    word = scalar_word(dtype)
-    if not word:
+    word = str(dtype).removeprefix("torch.")
+    found = SCALAR_NUMBERS.get(word) or PAIR_NUMBERS.get(word)
+    if found is None:
         raise Unsayable(node.name, str(dtype))
-    return SCALAR_NUMBERS[word]
+    return found
 
 
 def meta_of(node: Any, value: Any) -> dict[str, Any]:
@@ -405,6 +411,7 @@ __all__ = [
     "hint_of",
     "inverse",
     "is_about_sizes",
+    "is_complex",
     "is_dense",
     "is_node",
     "is_size",

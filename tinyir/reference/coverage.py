@@ -72,9 +72,9 @@ def onnx_ops() -> dict[str, list[str]]:
 def aten_ops() -> dict[str, list[str]]:
     """The same of ATen's overloads."""
     from ..front.pt2 import ops  # noqa: F401
-    from ..front.pt2.table import ATEN_OPS, FOLDS
+    from ..front.pt2.table import ATEN_OPS, COMPLEX_OPS, FOLDS
 
-    return _by_file({**{name: f for name, f in FOLDS.items() if name not in ATEN_OPS}, **ATEN_OPS})
+    return _by_file({name: f for name, f in (FOLDS | COMPLEX_OPS).items() if name not in ATEN_OPS} | ATEN_OPS)
 
 
 def _by_file(table: dict[str, Callable[..., Any]]) -> dict[str, list[str]]:

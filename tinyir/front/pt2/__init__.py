@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..program.ranges import without_ranges
 from ..program.text import show
-from .archive import SCALAR_NUMBERS, Archive, Stored
+from .archive import PAIR_NUMBERS, SCALAR_NUMBERS, Archive, Stored
 from .held import held_to_json
 from .model import Words, program_of
 
@@ -30,9 +30,9 @@ def is_translated(target: str) -> bool:
     """Whether an op has a translation: `torch.ops.aten.mm.default`."""
     from . import ops  # noqa: F401
     from .nodes import functional, word_of
-    from .table import ATEN_OPS
+    from .results import is_translated
 
-    return functional(word_of(target)) in ATEN_OPS
+    return is_translated(functional(word_of(target)))
 
 
 def is_check(target: str) -> bool:
@@ -42,4 +42,4 @@ def is_check(target: str) -> bool:
     return only_checks(functional(word_of(target)))
 
 
-__all__ = ["SCALAR_NUMBERS", "Stored", "held_to_json", "is_check", "is_translated", "to_json"]
+__all__ = ["PAIR_NUMBERS", "SCALAR_NUMBERS", "Stored", "held_to_json", "is_check", "is_translated", "to_json"]

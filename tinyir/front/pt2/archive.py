@@ -55,13 +55,17 @@ SCALAR_NUMBERS = {
     "float8_e4m3fn": 29,
     "float8_e5m2": 30,
 }
-NAMES = {0: "unknown", 9: "complex32", 10: "complex64", 11: "complex128", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz"}
+# Complex ScalarTypes: two numbers each, the real part and the imaginary one.
+PAIRS = {9: "fp16", 10: "fp32", 11: "fp64"}
+PAIR_NUMBERS = {"complex32": 9, "complex64": 10, "complex128": 11}
+NAMES = {0: "unknown", 31: "float8_e4m3fnuz", 32: "float8_e5m2fnuz", **{n: word for word, n in PAIR_NUMBERS.items()}}
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A tensor whose elements are in the archive. `strides` are in elements; `start` is the first element in the
-    member. `is_pickled`: the member is a pickle, which is never read."""
+    member. `is_pickled`: the member is a pickle, which is never read. One that `is_complex` has a last axis more, of
+    its two parts."""
 
     name: str
     dtype: DType
@@ -70,6 +74,7 @@ class Stored:
     start: int
     member: str
     is_pickled: bool
+    is_complex: bool = False
 
     def order(self) -> list[int] | None:
         """The axes as memory has them, the slowest first; None where the elements are not one contiguous piece."""
@@ -130,14 +135,19 @@ class Archive:
         meta = entry.get("tensor_meta")
         if meta is None:  # an object that is not a tensor
             return
+        shape, strides = (tuple(_whole(s) for s in meta[key]) for key in ("sizes", "strides"))
+        start, is_complex = _whole(meta["storage_offset"]), meta["dtype"] in PAIRS
+        if is_complex:
+            shape, strides, start = (*shape, 2), (*(2 * s for s in strides), 1), 2 * start
         self.tensors[name] = Stored(
             name,
             dtype_of(meta["dtype"], name),
-            tuple(_whole(s) for s in meta["sizes"]),
-            tuple(_whole(s) for s in meta["strides"]),
-            _whole(meta["storage_offset"]),
+            shape,
+            strides,
+            start,
             f"{folder}/{entry['path_name']}",
             bool(entry["use_pickle"]),
+            is_complex,
         )
 
     def _bytes(self, member: str) -> bytes:
@@ -256,10 +266,11 @@ def unreadable(reason: str) -> Exception:
 
 
 def dtype_of(number: Any, at: str) -> DType:
-    """The dtype of a ScalarType. Raises Refused (E0126)."""
-    if number not in SCALARS:
+    """The dtype of a ScalarType, of a complex one that of its parts. Raises Refused (E0126)."""
+    word = SCALARS.get(number) or PAIRS.get(number)
+    if word is None:
         raise refuse("E0126", at, type=NAMES.get(number, f"number {number}"))
-    return DTYPES[SCALARS[number]]
+    return DTYPES[word]
 
 
 def _whole(size: Any) -> int:
@@ -269,4 +280,14 @@ def _whole(size: Any) -> int:
     return found
 
 
-__all__ = ["SCALAR_NUMBERS", "Archive", "Stored", "dtype_of", "following", "unreadable"]
+__all__ = [
+    "NAMES",
+    "PAIRS",
+    "PAIR_NUMBERS",
+    "SCALAR_NUMBERS",
+    "Archive",
+    "Stored",
+    "dtype_of",
+    "following",
+    "unreadable",
+]

@@ -19,13 +19,15 @@ from ..limits import MOST
 from ..program.names import bare
 from ..program.program import Program
 from ..program.sizes import size_given
-from ..program.terms import MAX_KNOWN, Term, known
-from .archive import Archive, Stored, dtype_of, following
+from ..program.terms import Term, known
+from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call
 from .changes import MUTATIONS, changed_by, silently_changed, written_first
+from .complexes import Complex, complex_of
 from .nodes import functional, is_size, module_of, named_by, names_in, only_checks, word_of
+from .results import is_translated, result_of
 from .sizes import bound_of, size_of
-from .table import ATEN_OPS, FOLDS
+from .table import ATEN_OPS
 
 Words = Mapping[str, Sequence[str]]
 FAULTY = object()
@@ -40,6 +42,7 @@ VIEWS = frozenset(
     as_strided.default alias.default detach.default contiguous.default lift_fresh.default dropout.default to.dtype
     to.device to.dtype_layout to.other type_as.default positive.default unfold.default""".split()
 )
+PAIRED = "view_as_complex.default"
 MOST_NAMED = 4  # nodes that a message names of each op
 
 
@@ -72,6 +75,7 @@ class _Graph:
         self.memory: dict[str, str] = {}  # of values that may share it, the first one
         self.tensor: dict[str, str] = {}  # of values that are one tensor, the first one
         self.states: dict[str, str] = {}  # what the graph changes, and its name in the program
+        self.named: dict[str, str] = {}  # outputs that are copies, and their names
         self.order: dict[str, list[int]] = {}  # of states whose axes memory has in another order
 
     # --- the signature
@@ -185,6 +189,14 @@ class _Graph:
                     raise refuse("E0141", name, reason=Phrase("{symbol} cannot be a symbol", symbol=symbol))
         return dtype_of(meta["dtype"], name), shape
 
+    def _is_complex(self, name: str) -> bool:
+        return self.graph["tensor_values"][name]["dtype"] in PAIRS
+
+    def _must_be_real(self, name: str) -> None:
+        """What a caller gives or gets. Raises Refused (E0126)."""
+        if self._is_complex(name):
+            raise refuse("E0126", name, type=NAMES[self.graph["tensor_values"][name]["dtype"]])
+
     def _last_reads(self) -> dict[str, int]:
         """The last node that reads each value, by number; the caller reads after all of them."""
         found: dict[str, int] = {}
@@ -224,7 +236,7 @@ class _Graph:
         named = bare(root) if re.search(r"\w", root) else "main"
         states = [name for name in self.states.values() if name not in self.inputs]
         news = [name for name in self.program.updates if name not in self.outputs]
-        return named, self.program, [*self.inputs, *states], [*self.outputs, *news]
+        return named, self.program, [*self.inputs, *states], [*(self.named.get(n, n) for n in self.outputs), *news]
 
     def _try(self, at: str, outputs: Sequence[str], make: Any) -> None:
         try:
@@ -235,6 +247,7 @@ class _Graph:
 
     def _input(self, name: str) -> None:
         attrs = STATE if name in self.changed else {}
+        self._must_be_real(name)
         self.values[name] = self.program.input(name, *self._type_of(name, self.given), **attrs)
         if name in self.changed:
             self.states[name] = name
@@ -267,6 +280,12 @@ class _Graph:
             self.order[name] = order
             perm = [order.index(a) for a in range(len(order))]
             term = Call("permute", bare(tensor.name), {}, [], [], self.program).transpose(term, perm)
+        if tensor.is_complex:
+            types = [(term.dtype, term.shape[:-1])]
+            self.values[name] = Call(PAIRED, bare(tensor.name), {"self": term}, types, [True], self.program).translated(
+                ATEN_OPS[PAIRED]
+            )
+            return
         self.values[name] = term
 
     def _kept(self, name: str, term: Term) -> None:
@@ -320,7 +339,7 @@ class _Graph:
 
     def _is_known(self, node: Any) -> bool:
         word = functional(word_of(node["target"]))
-        return word in ATEN_OPS or only_checks(word) or bool(node["outputs"]) and all(map(is_size, node["outputs"]))
+        return is_translated(word) or only_checks(word) or bool(node["outputs"]) and all(map(is_size, node["outputs"]))
 
     def _node(self, node: Any, number: int) -> None:
         stated, outputs = word_of(node["target"]), named_by(node["outputs"])
@@ -339,7 +358,7 @@ class _Graph:
             self._check_written(stated, written, number)
         call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
         start = len(self.program.ops)
-        found = _folded(call) or call.translated(ATEN_OPS[word])
+        found = result_of(call)
         results = found if isinstance(found, tuple) else (found,)
         for tensor, new in zip(silent.values(), results[len(outputs) :]):
             self._check_written(stated, tensor, number)
@@ -381,7 +400,10 @@ class _Graph:
     def _settle(self, call: Call, output: str, term: Term, dtype: DType, shape: tuple[Expr, ...], start: int) -> None:
         """Give a result the name that the graph has for it, once it is what the archive says. Raises Refused
         (E0146)."""
-        term = call.cast(term, dtype)
+        if self._is_complex(output):
+            self.values[output] = Complex(*(call.cast(p, dtype) for p in complex_of(call, term).parts))
+            return
+        term = call.cast(term.real if isinstance(term, Complex) else term, dtype)
         if len(term.shape) != len(shape) or any(
             a != b and a.constant is not None and b.constant is not None for a, b in zip(term.shape, shape)
         ):
@@ -401,17 +423,17 @@ class _Graph:
         term = self.values.get(name)
         if term is FAULTY:
             return
+        self._must_be_real(name)
         if not isinstance(term, Term):
             raise refuse("E0141", name, reason=Phrase("{name} is read and no node gives it", name=name))
         if name not in self.program.made or self.program.made[name] is not term:
-            if name in self.inputs:
-                raise refuse("E0126", name, type=Phrase("an output that is an input"))
             term = self.program.put(term)
             (same,) = self.program.op("Elementwise", [term], f"{bare(name)}.same", fn="identity")
-            self.program.rename(same, name)
-            term = same
+            own = self.program.fresh(f"{bare(name)}.out") if name in self.inputs else name
+            self.program.rename(same, own)
+            term, self.named[name] = same, own
         assert term.ref is not None
-        self.program.declare(name, term.ref)
+        self.program.declare(term.name, term.ref)
 
     def _argument(self, arg: Any) -> Any:
         """An argument as `Call.args` has it."""
@@ -461,22 +483,6 @@ class _Graph:
             raise refuse("E0141", name, reason=Phrase("the size {name} is not stated", name=name))
         size = self.sizes[name].substitute(self.given)
         return size if size.constant is None else size.constant
-
-
-def _folded(call: Call) -> Term | None:
-    """The value of a node of which every tensor is known, where it has one that is short enough."""
-    compute = FOLDS.get(call.target)
-    terms = [t for a in call.args.values() for t in (a if isinstance(a, list) else [a]) if isinstance(t, Term)]
-    count = 1
-    for size in call.shape if call.types else ():
-        count *= MAX_KNOWN + 1 if size.constant is None else size.constant
-    if compute is None or count > MAX_KNOWN or any(t.known is None or t.known.dtype == object for t in terms):
-        return None
-    try:
-        found = compute(call)
-    except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as fault:
-        raise call.fault(str(fault).split("\n", 1)[0][:120]) from None
-    return None if found is None else known(found, call.dtype)
 
 
 def _number_of(value: Any) -> Any:

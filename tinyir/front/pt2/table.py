@@ -15,6 +15,7 @@ from ..ops.table import registered
 
 Translation = Callable[[Any], Any]
 ATEN_OPS: dict[str, Translation] = {}
+COMPLEX_OPS: dict[str, Translation] = {}  # the same, for nodes that have complex operands
 FOLDS: dict[str, Translation] = {}  # the same, for nodes whose tensors are all known; they return an array, or None
 
 
@@ -23,9 +24,14 @@ def aten(*names: str) -> Callable[[Translation], Translation]:
     return registered(ATEN_OPS, *names)
 
 
+def of_complex(*names: str) -> Callable[[Translation], Translation]:
+    """Register a translation for nodes that have a complex operand, which is a `Complex`."""
+    return registered(COMPLEX_OPS, *names)
+
+
 def fold(*names: str) -> Callable[[Translation], Translation]:
     """Register a folding under the names of overloads: it gets the call, whose tensors `call.array` gives."""
     return registered(FOLDS, *names)
 
 
-__all__ = ["ATEN_OPS", "FOLDS", "aten", "fold"]
+__all__ = ["ATEN_OPS", "COMPLEX_OPS", "FOLDS", "aten", "fold", "of_complex"]

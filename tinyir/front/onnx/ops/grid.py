@@ -1,24 +1,21 @@
-"""Sampling at places that are computed: GridSample, and the scatterings of windows, Col2Im and MaxUnpool."""
+"""Sampling at places that are computed, GridSample, and the scatterings of windows, Col2Im and MaxUnpool."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ....ir.expr import Expr
 from ....ir.rules import product
-from ....ir.types import DTYPES
 from ....kit.phrase import Phrase
-from ...program.terms import Term, known
+from ...program.grid import MODES, PADDINGS, sampled
+from ...program.terms import known
 from ..node import Node
 from ..table import onnx_op
 from .elementwise import plain
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic"}
-_CUBIC = -0.75
 
 
 @onnx_op("GridSample")
@@ -28,12 +25,7 @@ def grid_sample(node: Node) -> Any:
     mode = _MODES.get(node.attr("mode", "linear"), node.attr("mode", "linear"))
     padding, is_aligned = node.attr("padding_mode", "zeros"), bool(node.attr("align_corners", 0))
     count = x.rank - 2
-    if (
-        mode not in ("nearest", "linear", "cubic")
-        or padding not in ("zeros", "border", "reflection")
-        or grid.rank != x.rank
-        or grid.shape[-1] != Expr.of(count)
-    ):
+    if mode not in MODES or padding not in PADDINGS or grid.rank != x.rank or grid.shape[-1] != Expr.of(count):
         raise node.fault(
             Phrase(
                 "mode {mode}, padding_mode {padding}, a grid of {rank} axes for an image of {count}",
@@ -43,106 +35,10 @@ def grid_sample(node: Node) -> Any:
                 count=count,
             )
         )
-    places = product(grid.shape[1:-1])
-    axes = []
-    for axis in range(count):
-        size = x.shape[2 + axis].constant
-        if not size:
-            raise node.fault(Phrase("axis {axis} has the size {shape}", axis=2 + axis, shape=x.shape[2 + axis]))
-        part = node.cut(grid, grid.rank - 1, count - 1 - axis, count - axis)
-        axes.append(
-            _Axis(
-                node,
-                node.cast(node.reshape(part, [x.shape[0], 1, places]), DTYPES["fp32"]),
-                size,
-                mode,
-                padding,
-                is_aligned,
-            )
-        )
-    flat = node.reshape(x, [x.shape[0], x.shape[1], product(x.shape[2:])])
-    total = None
-    for taps in itertools.product(*(a.taps for a in axes)):
-        index, weight = None, None
-        for axis, (place, own) in zip(axes, taps):
-            index = (
-                place
-                if index is None
-                else node.fn("add", node.fn("mul", index, known(axis.size, "i64")), place, part="index")
-            )
-            weight = own if weight is None or own is None else node.fn("mul", weight, own, part="weight")
-        whole = node.op("Expand", index, shape=[x.shape[0], x.shape[1], places], part="index")
-        found = node.op("GatherElements", flat, whole, axis=2, part="tap")
-        term = found if weight is None else node.fn("mul", node.cast(found, DTYPES["fp32"]), weight, part="weighed")
-        total = term if total is None else node.fn("add", total, term, part="sum")
-    return node.reshape(node.cast(total, x.dtype), [x.shape[0], x.shape[1], *grid.shape[1:-1]])
-
-
-class _Axis:
-    """One axis of the image: for each tap the places, of i64, and their weights (None: 1)."""
-
-    def __init__(self, node: Node, at: Term, size: int, mode: str, padding: str, is_aligned: bool):
-        self.node, self.size, self.padding = node, size, padding
-        self.low, self.high = (0.0, size - 1.0) if is_aligned else (-0.5, size - 0.5)
-        where = node.fn("add", at, 1.0)
-        place = (
-            node.fn("mul", where, (size - 1) / 2)
-            if is_aligned
-            else node.fn("sub", node.fn("mul", where, size / 2), 0.5)
-        )
-        if mode == "nearest":
-            place = node.fn("round", place)
-        if padding != "zeros":
-            is_out = node.fn(
-                "or", node.fn("less", place, self.low), node.fn("greater", place, self.high), part="outside"
-            )
-            inside = node.fn("clip", place, min=0.0, max=size - 1.0) if padding == "border" else self.reflected(place)
-            place = node.fn("where", is_out, inside, place)
-        if mode == "nearest":
-            self.taps = [self.tap(place, None)]
-            return
-        base = node.fn("floor", place)
-        fraction = node.fn("sub", place, base, part="fraction")
-        reach: Sequence[int] = (0, 1) if mode == "linear" else (-1, 0, 1, 2)
-        self.taps = [
-            self.tap(node.fn("add", base, float(t)) if t else base, self.weight(fraction, t, mode)) for t in reach
-        ]
-
-    def reflected(self, place: Term) -> Term:
-        """Mirrored at the borders until it is between them."""
-        node, room = self.node, self.high - self.low
-        if not room:
-            return node.fn("mul", place, 0.0)
-        turn = node.fn("mod", node.fn("sub", place, self.low), known(2 * room, "fp32"))
-        return node.fn("add", node.fn("min", turn, node.fn("sub", 2 * room, turn)), self.low, part="mirrored")
-
-    def weight(self, fraction: Term, tap: int, mode: str) -> Term:
-        """The weight of the element `tap` after the base."""
-        node = self.node
-        distance = node.fn("abs", node.fn("sub", fraction, float(tap)) if tap else fraction, part="distance")
-        if mode == "linear":
-            return node.fn("sub", 1.0, distance)
-
-        def polynomial(*coefficients: float) -> Term:
-            found: Any = coefficients[0]
-            for c in coefficients[1:]:
-                found = node.fn("add", node.fn("mul", distance, found), c)
-            return found
-
-        a = _CUBIC
-        return polynomial(a + 2, -(a + 3), 0.0, 1.0) if tap in (0, 1) else polynomial(a, -5 * a, 8 * a, -4 * a)
-
-    def tap(self, place: Term, weight: Term | None) -> tuple[Term, Term | None]:
-        """The element's index, and its weight, 0 outside where zeros are put around."""
-        node, top = self.node, self.size - 1.0
-        if self.padding == "zeros":
-            is_in = node.fn(
-                "and", node.fn("greater_equal", place, 0.0), node.fn("less_equal", place, top), part="inside"
-            )
-            weight = node.fn("where", is_in, weight if weight is not None else known(1.0, "fp32"), known(0.0, "fp32"))
-        elif self.padding == "reflection":
-            place = node.fn("floor", self.reflected(place))
-        return node.cast(node.fn("clip", place, min=0.0, max=top), "i64"), weight
+    for axis in range(2, x.rank):
+        if not x.shape[axis].constant:
+            raise node.fault(Phrase("axis {axis} has the size {shape}", axis=axis, shape=x.shape[axis]))
+    return sampled(node, x, grid, mode, padding, is_aligned)
 
 
 @onnx_op("Col2Im")

@@ -1,21 +1,15 @@
-"""Fourier transforms: products with the matrices of cosines and sines, which are computed from indices, so that no
-table is carried."""
+"""Fourier transforms."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
-from ....ir.expr import Expr
-from ....ir.types import DTYPES
 from ....kit.phrase import Phrase
+from ...program.fourier import LONGEST, fourier
 from ...program.terms import Term, known
 from ..node import Node
 from ..table import onnx_op
 from .elementwise import plain
-
-MAX_LENGTH = 1 << 14
 
 
 @onnx_op("DFT")
@@ -63,60 +57,23 @@ def stft(node: Node) -> Any:
 
 def transform(node: Node, x: Term, axis: int, length: Any, is_inverse: bool, is_one_sided: bool) -> Term:
     """The transform along `axis` of x, whose last axis holds the real part, or the real and the imaginary one."""
+    count = x.shape[-1].constant
     if (
         not isinstance(length, int)
-        or not 0 < length <= MAX_LENGTH
+        or not 0 < length <= LONGEST
         or x.shape[axis].constant is None
-        or x.shape[-1].constant not in (1, 2)
+        or count not in (1, 2)
     ):
         raise node.fault(
             Phrase(
                 "it has {length} places of {shape} parts; known lengths up to {most} of 1 or 2 parts are supported",
                 length=length,
                 shape=x.shape[-1],
-                most=MAX_LENGTH,
+                most=LONGEST,
             )
         )
-    used = length // 2 + 1 if is_inverse and is_one_sided else length
-    have = x.shape[axis].constant
-    if have > used:
-        x = node.cut(x, axis, 0, used)
-    used = min(have, used)
     last = x.rank - 1
-    order = [a for a in range(last) if a != axis] + [axis, last]
-    turned = node.transpose(x, order)
-    parts = [node.reshape(node.cut(turned, last, p, p + 1), turned.shape[:-1]) for p in range(x.shape[-1].constant)]
-    outputs = length // 2 + 1 if is_one_sided and not is_inverse else length
-    wide = DTYPES["fp64"]  # waves cancel: what is left of them must not be the rounding of what was
-    cosine, sine = _waves(node, used, outputs, length, wide)
-
-    def product(part: Term, wave: Term) -> Term:
-        return node.op("MatMul", node.cast(part, wide), wave, part="product")
-
-    real, imaginary = product(parts[0], cosine), product(parts[0], sine)
-    if is_inverse and is_one_sided:  # each place but the first, and the middle one, counts for two
-        weights = [1.0 if k == 0 or 2 * k == length else 2.0 for k in range(used)]
-        line = known(weights, wide)
-        parts = [node.fn("mul", node.cast(p, wide), line) for p in parts]
-        real = product(parts[0], cosine)
-        if len(parts) == 2:
-            real = node.fn("sub", real, product(parts[1], sine))
-        sides = [node.fn("mul", real, 1 / length)]
-    else:
-        imaginary = imaginary if is_inverse else node.fn("neg", imaginary)
-        if len(parts) == 2:
-            crossed = product(parts[1], sine)
-            real = node.fn("sub" if is_inverse else "add", real, crossed)
-            imaginary = node.fn("add", imaginary, product(parts[1], cosine))
-        sides = [node.fn("mul", s, 1 / length) if is_inverse else s for s in (real, imaginary)]
-    joined = [node.op("Unsqueeze", node.cast(s, x.dtype), axes=[-1], part="side") for s in sides]
-    whole = node.op("Concat", *joined, axis=last, part="sides") if len(joined) == 2 else joined[0]
-    return node.transpose(whole, [order.index(a) for a in range(x.rank)])
-
-
-def _waves(node: Node, rows: int, columns: int, length: int, wide: Any) -> Sequence[Term]:
-    """cos and sin of 2 pi i k / length, [rows, columns]; the product is reduced first, so that the angle is exact."""
-    i, k = (node.op("Iota", shape=[Expr.of(rows), Expr.of(columns)], axis=a) for a in (0, 1))
-    turn = node.fn("mod", node.fn("mul", i, k), known(length, "i64"), part="turn")
-    angle = node.fn("mul", node.cast(turn, wide), known(2 * math.pi / length, wide), part="angle")
-    return node.fn("cos", angle), node.fn("sin", angle)
+    parts = [node.reshape(node.cut(x, last, p, p + 1), x.shape[:-1]) for p in range(count)]
+    sides = fourier(node, parts, axis, length, is_inverse, is_one_sided, 1 / length if is_inverse else 1.0)
+    joined = [node.op("Unsqueeze", s, axes=[-1], part="side") for s in sides]
+    return node.op("Concat", *joined, axis=last, part="sides") if len(joined) == 2 else joined[0]

@@ -2,6 +2,7 @@
 
 from . import (
     attention,
+    complex,
     contraction,
     creation,
     elementwise,
@@ -16,6 +17,7 @@ from . import (
 
 __all__ = [
     "attention",
+    "complex",
     "contraction",
     "creation",
     "elementwise",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....ir.expr import Expr
 from ....kit.phrase import Phrase
 from ...program.terms import MAX_KNOWN, Term
@@ -85,6 +87,16 @@ def eye(call: Call) -> Any:
     row = call.op("Iota", shape=[rows, 1], axis=0, part="row")
     column = call.op("Iota", shape=[1, columns], axis=1, part="column")
     return call.fn("equal", row, column)
+
+
+@aten("tril_indices.default", "triu_indices.default")
+def triangle_indices(call: Call) -> Any:
+    """The rows and the columns of a triangle's elements."""
+    rows, columns, offset = call.args["row"], call.args["col"], call.get("offset", 0)
+    if not isinstance(rows, int) or not isinstance(columns, int) or rows * columns > MAX_KNOWN:
+        raise call.fault(Phrase("its matrix has {rows} x {columns} elements", rows=rows, columns=columns))
+    indices = np.tril_indices if call.target.startswith("tril") else np.triu_indices
+    return call.known(np.stack(indices(rows, offset, columns)), call.dtype)
 
 
 __all__ = ["MAX_KNOWN", "filled"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....ir.expr import Expr
+from ....ir.types import DType
 from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
@@ -18,6 +22,59 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 def embedding(call: Call) -> Any:
     """Rows of a table."""
     return call.op("Gather", call.tensor("weight"), call.tensor("indices"), axis=0)
+
+
+@aten("_embedding_bag.default", "_embedding_bag_forward_only.default", "embedding_bag.default",
+      "embedding_bag.padding_idx")  # fmt: skip
+def embedding_bag(call: Call) -> Any:
+    """Rows of a table, summed, averaged, or their greatest by bags: the indices from an offset to the next one."""
+    table, indices, offsets = (call.tensor(key) for key in ("weight", "indices", "offsets"))
+    mode, padding = ("sum", "mean", "max")[call.get("mode", 0)], call.get("padding_idx", -1)
+    if any(call.wants(n) for n in range(1, 4)):
+        raise call.fault(Phrase("a result besides the bags is read"))
+    if call.get("include_last_offset", False):
+        offsets = call.cut(offsets, 0, 0, offsets.shape[0] - 1)
+    rows = call.op("Gather", table, indices, axis=0, part="rows")
+    if call.args.get("per_sample_weights") is not None:
+        weights = call.reshape(call.tensor("per_sample_weights"), [indices.shape[0], 1])
+        rows = call.fn("mul", rows, weights, part="weighed")
+    counts = call.expand(call.known(1, "i32"), indices.shape)
+    if padding >= 0:
+        counts = call.cast(call.fn("not_equal", indices, padding), "i32")
+        is_kept = call.expand(call.reshape(counts, [indices.shape[0], 1]), rows.shape)
+        none = call.expand(_neutral(call, "amax" if mode == "max" else "sum", rows.dtype), rows.shape)
+        rows = call.fn("where", call.fn("greater", is_kept, 0), rows, none, part="kept")
+    bags = _bags(call, indices, offsets)
+    if not isinstance(bags, Term):  # all bags are as long
+        wide = call.reshape(rows, [*bags, *rows.shape[1:]])
+        found = call.op("Reduce", wide, op="max" if mode == "max" else "sum", axes=[1])
+        number = call.op("Reduce", call.reshape(counts, bags), op="sum", axes=[1], part="count")
+    else:
+        start = _neutral(call, "amax" if mode == "max" else "sum", rows.dtype)
+        start = call.expand(start, [offsets.shape[0], *rows.shape[1:]])
+        found = call.op("ScatterND", start, bags, rows, reduction="max" if mode == "max" else "add")
+        none = call.expand(call.known(0, "i32"), offsets.shape)
+        number = call.op("ScatterND", none, bags, counts, reduction="add", part="count")
+    number = call.reshape(number, [offsets.shape[0], 1])
+    if mode == "mean":
+        found = call.fn("div", found, call.cast(call.fn("max", number, 1), found.dtype), part="mean")
+    if mode == "max":  # a bag of nothing has zeros
+        is_empty = call.expand(call.fn("equal", number, 0), found.shape)
+        found = call.fn("where", is_empty, 0.0, found, part="filled")
+    return found, None, None, None
+
+
+def _bags(call: Call, indices: Term, offsets: Term) -> Any:
+    """The bag of each index, [indices, 1]; the number of bags and their length where all are as long and known."""
+    known, count = offsets.known, indices.shape[0].constant
+    if known is not None and known.dtype != object and known.size and count is not None and not count % known.size:
+        length = count // known.size
+        if [*known] == [length * n for n in range(known.size)]:
+            return known.size, length
+    places = call.op("Iota", shape=[indices.shape[0], 1], axis=0, part="place")
+    starts = call.reshape(call.cast(offsets, "i64"), [1, offsets.shape[0]])
+    begun = call.cast(call.fn("less_equal", starts, places, part="begun"), "i64")
+    return call.fn("sub", call.op("Reduce", begun, op="sum", axes=[1], keepdims=True), 1, part="bag")
 
 
 @aten("index_select.default")
@@ -51,11 +108,36 @@ def scatter(call: Call) -> Any:
 
 @aten("scatter_reduce.two")
 def scatter_reduce(call: Call) -> Any:
-    """A copy into which elements are reduced at their own place along an axis."""
-    word = call.get("reduce")
-    if word not in _REDUCTIONS or not call.get("include_self", True):
-        raise call.fault(Phrase("reduce is {word}, or what was there does not count", word=word))
-    return _scattered(call, call.tensor("self"), call.tensor("index"), _REDUCTIONS[word])
+    """A copy into which elements are reduced at their own place along an axis, beside what was there or in its
+    place."""
+    word, counts = call.get("reduce"), call.get("include_self", True)
+    x, index = call.tensor("self"), call.tensor("index")
+    if word != "mean" and word not in _REDUCTIONS:
+        raise call.fault(Phrase("reduce is {word}", word=word))
+    ones = call.expand(call.known(1, "i32"), index.shape)
+    before = call.expand(call.known(int(counts), "i32"), x.shape)
+    if not counts or word == "mean":  # how many elements each is made of
+        axis = call.axis("dim", x.rank)
+        number = call.op("Scatter", before, index, ones, axis=axis, reduction="add", part="count")
+    if not counts:
+        is_met = call.fn("greater", number, 0, part="met")
+        x = call.fn("where", is_met, call.expand(_neutral(call, word, x.dtype), x.shape), x, part="start")
+    found = _scattered(call, x, index, _REDUCTIONS.get(word, "add"))
+    if word == "mean":
+        divisor = call.cast(call.fn("max", number, 1), x.dtype)
+        found = call.fn("div" if x.dtype.is_float else "floordiv", found, divisor, part="mean")
+    return found
+
+
+def _neutral(call: Call, word: str, dtype: DType) -> Term:
+    """What changes no result of a reduction."""
+    if word in ("amax", "amin"):
+        sign = -1 if word == "amax" else 1
+        if dtype.is_float:
+            return call.known(sign * math.inf, dtype)
+        span = np.iinfo(dtype.numpy)
+        return call.known(int(span.min if sign < 0 else span.max), dtype)
+    return call.known(1 if word == "prod" else 0, dtype)
 
 
 def _scattered(call: Call, x: Term, index: Term, reduction: str) -> Term:
@@ -91,6 +173,9 @@ def index(call: Call) -> Any:
 def index_put(call: Call) -> Any:
     """A copy with values put, or added, where tensors index it."""
     x, values = call.tensor("self"), call.cast(call.tensor("values"), call.dtype)
+    masked = _masked(call, x, values)
+    if masked is not None:
+        return masked
     axes, indices, place = _indices(call, call.tensors("indices"))
     rest = [a for a in range(x.rank) if a not in axes]
     order = [*axes, *rest]
@@ -101,6 +186,21 @@ def index_put(call: Call) -> Any:
     reduction = "add" if call.get("accumulate", False) else "none"
     found = call.op("ScatterND", call.transpose(x, order), _tuples(call, indices), values, reduction=reduction)
     return call.transpose(found, [order.index(a) for a in range(x.rank)])
+
+
+def _masked(call: Call, x: Term, values: Term) -> Term | None:
+    """The copy where a mask of the first axes says what is put, and each of these elements gets the same; None for
+    other indices."""
+    first, *others = call.tensors("indices")
+    if first is None or first.dtype.kind != "b" or others or values.rank > x.rank - first.rank + 1:
+        return None
+    if values.rank > x.rank - first.rank:  # one for each element: they must be one
+        if values.shape[0].constant != 1:
+            return None
+        values = call.reshape(values, values.shape[1:])
+    mask = call.expand(call.reshape(first, [*first.shape, *[1] * (x.rank - first.rank)]), x.shape)
+    values = call.expand(values, x.shape)
+    return call.fn("where", mask, call.fn("add", x, values) if call.get("accumulate", False) else values, x)
 
 
 @aten("index_add.default", "index_copy.default")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....kit.phrase import Phrase
+from ...program.grid import PADDINGS, sampled
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
@@ -220,6 +221,20 @@ def unfold(call: Call) -> Any:
         dilation=each(call.get("dilation"), 2, 1),
     )
     return call.reshape(wide, call.shape)
+
+
+_SAMPLING = ("linear", "nearest", "cubic")
+
+
+@aten("grid_sampler_2d.default", "grid_sampler_3d.default", "grid_sampler.default")
+def grid_sampler(call: Call) -> Any:
+    """Elements at places that are computed."""
+    x, grid = call.tensor("input"), call.tensor("grid")
+    for axis in range(2, x.rank):
+        if not x.shape[axis].constant:
+            raise call.fault(Phrase("axis {axis} has the size {shape}", axis=axis, shape=x.shape[axis]))
+    mode, padding = _SAMPLING[call.get("interpolation_mode", 0)], PADDINGS[call.get("padding_mode", 0)]
+    return sampled(call, x, grid, mode, padding, bool(call.get("align_corners", False)), by_tap=mode == "cubic")
 
 
 def _product(sizes: Sequence[Any]) -> Any:
