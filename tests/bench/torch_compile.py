@@ -29,133 +29,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-Made = tuple[Any, tuple[Any, ...]]  # a module and its inputs
 
-
-def vision(name: str, size: int = 224, **how: Any) -> Callable[[int, bool], Made]:
-    """A network of torchvision on images."""
-
-    def make(batch: int, _: bool) -> Made:
-        import torch
-        import torchvision
-
-        return getattr(torchvision.models, name)(weights=None, **how), (torch.randn(batch, 3, size, size),)
-
-    return make
-
-
-def segmentation(name: str, size: int = 224) -> Callable[[int, bool], Made]:
-    """A network of torchvision that tells a class for each pixel; its first output."""
-
-    def make(batch: int, _: bool) -> Made:
-        import torch
-        import torchvision
-
-        made = getattr(torchvision.models.segmentation, name)(weights=None, weights_backbone=None)
-
-        class First(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.network = made
-
-            def forward(self, images: Any) -> Any:
-                return self.network(images)["out"]
-
-        return First(), (torch.randn(batch, 3, size, size),)
-
-    return make
-
-
-def timm_network(name: str, size: int = 224) -> Callable[[int, bool], Made]:
-    """A network of timm on images."""
-
-    def make(batch: int, _: bool) -> Made:
-        import timm
-        import torch
-
-        return timm.create_model(name, pretrained=False), (torch.randn(batch, 3, size, size),)
-
-    return make
-
-
-def text(kind: str, model: str, tokens: int = 128, depth: str = "num_hidden_layers", **config: Any) -> Any:
-    """A network of transformers on token ids; its first output."""
-
-    def make(batch: int, is_small: bool) -> Made:
-        import torch
-        import transformers
-
-        stated = getattr(transformers, f"{kind}Config")(**{**config, **({depth: 2} if is_small else {})})
-        stated.use_cache = False
-        network = getattr(transformers, model)(stated)
-
-        class First(torch.nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.network = network
-
-            def forward(self, ids: Any) -> Any:
-                return self.network(input_ids=ids, return_dict=False)[0]
-
-        return First(), (torch.randint(0, stated.vocab_size, (batch, tokens)),)
-
-    return make
-
-
-def layers(batch: int, _: bool) -> Made:
-    """Two products: what a call costs the host."""
-    import torch
-
-    made = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.GELU(), torch.nn.Linear(512, 256))
-    return made, (torch.randn(batch, 256),)
-
-
-NETWORKS: dict[str, Callable[[int, bool], Made]] = {
-    "layers": layers,
-    "resnet18": vision("resnet18"),
-    "resnet50": vision("resnet50"),
-    "vgg11_bn": vision("vgg11_bn"),
-    "alexnet": vision("alexnet"),
-    "densenet121": vision("densenet121"),
-    "mobilenet_v2": vision("mobilenet_v2"),
-    "mobilenet_v3_small": vision("mobilenet_v3_small"),
-    "shufflenet_v2": vision("shufflenet_v2_x1_0"),
-    "squeezenet": vision("squeezenet1_1"),
-    "googlenet": vision("googlenet", init_weights=False, aux_logits=False),
-    "inception_v3": vision("inception_v3", 299, init_weights=False, aux_logits=False),
-    "resnext50": vision("resnext50_32x4d"),
-    "wide_resnet50": vision("wide_resnet50_2"),
-    "efficientnet_b0": vision("efficientnet_b0"),
-    "efficientnet_v2_s": vision("efficientnet_v2_s"),
-    "regnet_y_400mf": vision("regnet_y_400mf"),
-    "regnet_y_1_6gf": vision("regnet_y_1_6gf"),
-    "fcn_resnet50": segmentation("fcn_resnet50"),
-    "deeplabv3_resnet50": segmentation("deeplabv3_resnet50"),
-    "convnextv2_nano": timm_network("convnextv2_nano"),
-    "mnasnet": vision("mnasnet0_5"),
-    "convnext_tiny": vision("convnext_tiny"),
-    "vit_b_16": vision("vit_b_16"),
-    "swin_t": vision("swin_t"),
-    "maxvit_t": vision("maxvit_t"),
-    "mixer_s32": timm_network("mixer_s32_224"),
-    "resmlp_12": timm_network("resmlp_12_224"),
-    "deit_tiny": timm_network("deit_tiny_patch16_224"),
-    "poolformer_s12": timm_network("poolformer_s12"),
-    "convmixer": timm_network("convmixer_768_32"),
-    "mobileone_s0": timm_network("mobileone_s0"),
-    "bert": text("Bert", "BertModel"),
-    "distilbert": text("DistilBert", "DistilBertModel", depth="n_layers"),
-    "roberta": text("Roberta", "RobertaModel"),
-    "electra": text("Electra", "ElectraModel"),
-    "albert": text("Albert", "AlbertModel", hidden_size=768, num_attention_heads=12, intermediate_size=3072),
-    "gpt2": text("GPT2", "GPT2LMHeadModel", depth="n_layer"),
-    "llama": text("Llama", "LlamaForCausalLM", hidden_size=768, intermediate_size=2048, num_hidden_layers=8,
-                  num_attention_heads=12, num_key_value_heads=4, vocab_size=8000),
-    "qwen2": text("Qwen2", "Qwen2ForCausalLM", hidden_size=768, intermediate_size=2048, num_hidden_layers=8,
-                  num_attention_heads=12, num_key_value_heads=4, vocab_size=8000),
-    "opt": text("OPT", "OPTModel", vocab_size=8000),
-    "t5_encoder": text("T5", "T5EncoderModel", depth="num_layers"),
-}  # fmt: skip
+from tests.bench.architectures import NETWORKS  # noqa: E402
 
 
 def with_numbers(model: Any) -> Any:
@@ -241,7 +116,7 @@ def timed(name: str, way: str, args: argparse.Namespace, marks: str, count: int)
     row: dict[str, Any] = {"network": name, "dtype": args.dtype, "batch": args.batch}
     run = None
     try:
-        run = _compiled(name, way, args)
+        run = _compiled(name, way, args, row)
     except BaseException as fault:  # noqa: BLE001 (another network is another matter)
         row[f"{way}_us"] = f"{type(fault).__name__}: {fault}"[:500]
     row[f"{way}_compile_s"] = round(time.perf_counter() - start, 1)
@@ -257,8 +132,8 @@ def timed(name: str, way: str, args: argparse.Namespace, marks: str, count: int)
     return row
 
 
-def _compiled(name: str, way: str, args: argparse.Namespace) -> Callable[[], Any]:
-    """A call of one rival, warm."""
+def _compiled(name: str, way: str, args: argparse.Namespace, row: dict[str, Any]) -> Callable[[], Any]:
+    """A call of one rival, warm; how far its answer is from eager's goes into the row."""
     import torch
 
     torch.set_num_threads(1)
@@ -270,13 +145,16 @@ def _compiled(name: str, way: str, args: argparse.Namespace) -> Callable[[], Any
     inputs = tuple(x.cuda() for x in inputs)
     if args.dtype == "fp16":
         model, inputs = model.half(), tuple(x.half() if x.is_floating_point() else x for x in inputs)
+    eager = model
     if way == "tinyir":
         model = torch.compile(model, backend=counting([], args.jobs))
     elif way == "inductor":
         model = torch.compile(model, mode="reduce-overhead")
     with torch.no_grad():
+        wanted = eager(*inputs)
         for _ in range(4):
-            model(*inputs)
+            answer = model(*inputs)
+        row[f"{way}_differs"] = differs(answer, wanted)
         torch.cuda.synchronize()
     return lambda: model(*inputs)
 
