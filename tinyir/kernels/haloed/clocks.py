@@ -11,7 +11,7 @@ from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.tile_clocks import roofline, worked_clocks
 from ..resources import threads_of
-from .declare import WARP, deep_of, is_whole, piece_of, rows_of, tiles_of
+from .declare import WARP, deep_of, is_expanded, is_whole, piece_of, rows_of, tiles_of
 from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 SHARED_BYTES = 128  # a clock, of an SM
@@ -42,7 +42,9 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     busy, alone = way(plan, problem, at)
     moved = (halo.beside, ASYNC_ISSUE) if halo.groups and halo.beside > 1 else (1, COPY_ISSUE)
     copied = made * plan.tile[2] / moved[0] * moved[1] / WARP / device.arch.schedulers
-    once = copied * resident if is_whole(plan) else 0.0
+    is_apart = is_whole(plan) and (halo.beside == 1 or is_expanded(plan, halo))
+    waited = made * plan.tile[2] / threads_of(plan) * APART_WAIT if is_apart else 0.0
+    once = copied * resident + waited if is_whole(plan) else 0.0
     ended = ENDED_CLOCKS + APART_ENDED * (halo.at_once - 1) + worked_clocks(problem.region, kernel)
     turn = resident * (busy + plan.tile[0] * plan.tile[1] * ended) + alone
     compute = (-(-mine // resident) * turn + once) / device.clock_ghz / 1e3
