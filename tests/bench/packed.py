@@ -29,8 +29,8 @@ from tests.unit.test_packed_weights import model_of  # noqa: E402
 
 RUNS = 15
 BLOCK = 128
-SIZES = ((4096, 4096), (11008, 4096), (28672, 8192))  # columns, depth
-ROWS = (1, 4, 16, 64)
+SIZES = ((4096, 4096), (11008, 4096), (4096, 11008), (28672, 8192))  # columns, depth
+ROWS = (1, 4, 8, 16, 64)
 NEAR = 2e-3  # of the largest number of the output
 
 
@@ -77,7 +77,10 @@ def texts_of(case: Case, variants: int = 0) -> list[tuple[str, str]]:
         every = to_plan.candidates(module, module.program.regions[0], "sm90", card_here())
         fitting = [c.plan for c in every if c.cost and c.rejected in ("", to_plan.CROWDED)]
         found += [plan.Module(module, (p,)) for p in fitting[:variants]]
-    named = ("; ".join(f"{p.algo} {list(p.tile)} on {list(p.threads)} x{p.widest}" for p in m.plans) for m in found)
+    named = (
+        "; ".join(f"{p.algo} {list(p.tile)} on {list(p.threads)} x{p.widest}, {p.stages} stages" for p in m.plans)
+        for m in found
+    )
     return [(name, manifest.show(cu.lower(gpu.lower(m)))) for name, m in zip(named, found)]
 
 

@@ -22,6 +22,7 @@ SM90 = {name for name, _ in hopper.GUARDED} - {
     "difference_of_pairs",
     "product_of_pairs",
     "raised_pair",
+    "bytes_of",
     "named_barrier",
     "warpgroup_barrier",
 } | {f"pair_of_{dtype}" for dtype in packed.FLOATS}

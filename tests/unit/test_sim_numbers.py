@@ -154,9 +154,18 @@ def pair_of_eight(dtype: str) -> Trial:
 
 
 def raised_pairs() -> Trial:
-    """The low bits of each half of a word as fractions of 1024."""
+    """Bits of each half of a word as fractions of a number."""
     x = np.random.default_rng(5).integers(0, 1 << 32, 64, dtype=np.uint32)
-    return applied("raised_pair(X[i], 0x000f00ffu)", "unsigned int", "unsigned int", x, x & 0x000F00FF | 0x64006400)
+    call = "raised_pair(X[i], 0x00f0000fu, 0x54006400u)"
+    return applied(call, "unsigned int", "unsigned int", x, x & 0x00F0000F | 0x54006400)
+
+
+def bytes_of_words(first: int, second: int) -> Trial:
+    """Two bytes of the second of two words, or one twice, with 0x64 above each."""
+    x = np.random.default_rng(6).integers(0, 256, (64, 8), dtype=np.uint8)
+    wanted = np.stack([x[:, first], np.full(64, 0x64), x[:, second], np.full(64, 0x64)], 1).astype(np.uint8)
+    call = f"bytes_of(&X[2 * i], {first}, {second}, 0x64)"
+    return applied(call, "unsigned int", "unsigned int", x.view(np.uint32).reshape(-1), wanted.view(np.uint32)[:, 0])
 
 
 def loaded(how: str) -> Trial:

@@ -70,6 +70,7 @@ TRIALS: Trials = {
     **_named("four bytes", test_sim_numbers.four_bytes, *product(("i8", "u8", "fp8e4m3", "fp8e5m2"), (False, True))),
     **_named("pair of eight bits", test_sim_numbers.pair_of_eight, ("fp8e4m3",), ("fp8e5m2",)),
     "raised pairs": test_sim_numbers.raised_pairs,
+    **_named("bytes", test_sim_numbers.bytes_of_words, (4, 5), (6, 7), (5, 5)),
     "store_words_last": test_sim_numbers.stored,
     **_named("load", test_sim_numbers.loaded, ("once",), ("kept",), ("last",)),
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),

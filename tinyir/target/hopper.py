@@ -101,11 +101,16 @@ GUARDED: Rows = (
         "unsigned int product_of_pairs(unsigned int a, unsigned int b)",
         'unsigned int y; asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b)); return y;',
     ),
+    # Bytes i and j of words, neighbours or one, with another above each.
+    one(
+        "unsigned int bytes_of(const unsigned int *words, int i, int j, unsigned int above)",
+        'unsigned int y; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y) : "r"(words[i / 4]), "r"(above), '
+        '"r"(i % 4 | j % 4 << 8 | 0x4040)); return y;',
+    ),
     # One instruction: left to the compiler the two operations stay two, since both have a number of their own.
     one(
-        "unsigned int raised_pair(unsigned int word, unsigned int mask)",
-        'unsigned int y; asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(word), "r"(mask), "r"(0x64006400u)); '
-        "return y;",
+        "unsigned int raised_pair(unsigned int word, unsigned int mask, unsigned int by)",
+        'unsigned int y; asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(y) : "r"(word), "r"(mask), "r"(by)); return y;',
     ),
     one(
         "void mbarrier_init(unsigned long long *barrier, int count)",

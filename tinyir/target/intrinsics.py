@@ -143,15 +143,6 @@ __device__ __forceinline__ float raised(signed char x) { return raised((short)x)
         "return low | (unsigned int)high << 16;",
     ),
     Intrinsic(
-        "bytes_apart",
-        """\
-// Bytes i and i + 2 of words, each at the lower end of a half; what is beside them is left there.
-__device__ __forceinline__ unsigned int bytes_apart(const unsigned int *words, int i) {
-  const unsigned int found = words[i / 4] >> 8 * (i % 4);
-  return i % 4 < 2 ? found : found | words[i / 4 + 1] << 8 * (4 - i % 4);
-}""",
-    ),
-    Intrinsic(
         "float_of_fp8e5m2",
         """\
 __device__ __forceinline__ float float_of_fp8e5m2(fp8e5m2 x) {

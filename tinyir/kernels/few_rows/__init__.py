@@ -20,7 +20,7 @@ OF_BOTH = {
 FEW = Family(
     algo="few_rows",
     problem=Contraction,
-    fields=("bind", "epilogue", "assume", "predicate"),
+    fields=("stages", "bind", "epilogue", "assume", "predicate"),
     space=here("space", "propose"),
     cases=cases_of(__name__, "few_rows"),
     **OF_BOTH,
@@ -28,7 +28,7 @@ FEW = Family(
 ONE = Family(
     algo="one_row",
     problem=Row,
-    fields=("bind", "assume", "predicate"),
+    fields=("stages", "bind", "assume", "predicate"),
     space=here("space", "propose"),
     cases=cases_of(__name__, "one_row"),
     **OF_BOTH,

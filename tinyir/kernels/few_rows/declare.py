@@ -12,7 +12,9 @@ from .match import layout_of, product_of, reads_of
 FRAGMENT = 16  # columns of a warp's product
 EIGHT = 8  # rows of it
 VECTOR = 8  # elements of the small factor in an access
-GROUP = 16  # elements of a row that a thread has at once, at most
+STAGES = (1, 2)  # steps of a warp that are read at once
+GROUPS = 2  # of eight elements of many rows that are
+OF_ROWS = 4  # whose addresses take a register
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
@@ -20,15 +22,16 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     product = product_of(problem.region, problem.kernel)
     piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(plan, problem)
     held = blocks * rows * FRAGMENT // 32
-    small = rows // EIGHT * GROUP * product.small.dtype.bytes // 4
+    small = rows // EIGHT * VECTOR * product.small.dtype.bytes // 4
     words = 0
     for read in reads_of(product):
         placed = layout_of(problem.region, product, read, piece)
         if placed is not None:
             count = 2 * blocks if placed.is_of_column else 1
             words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
-    wanted = held + small + words + 8 * blocks + ADDRESSING
-    return Needs((part_of(plan, problem),), registers=allotted(plan, wanted), accumulators=held)
+    groups = plan.stages * piece // VECTOR if rows == EIGHT else GROUPS
+    wanted = held + plan.stages * words + groups * small + plan.stages * rows // OF_ROWS
+    return Needs((part_of(plan, problem),), registers=allotted(plan, wanted + ADDRESSING), accumulators=held)
 
 
 def part_of(plan: Plan, problem: Problem) -> Array:

@@ -8,7 +8,7 @@ made the left operand of tensor cores there; its columns are their rows.
         x.v[j, e] over e: 8 = A[8*j + floor(lane/4), 32*chunk + 8*g + e] vector 8
         for s in 0..2 unroll
           each r, k of wf                             sixteen columns, and sixteen elements of the sum: four of each
-            let t = 2*s + 4*k + ...                     thread's, so that it reads what is its own
+            let t = 4*s + ...                           thread's, so that it reads what is its own
             wf[r, k] = what is computed of Q.v[floor(r/8), 4*g + floor(t/2)]
           each k, m of xf
             xf[k, m] = x.v[floor(m/8), t]
@@ -20,8 +20,8 @@ made the left operand of tensor cores there; its columns are their rows.
       the values at this point, and the stores
 
 Which elements of the sum a product takes together is free, so a thread multiplies those that it has read: no shuffle
-and no shared memory is between memory and the tensor cores. The two of a word are two bytes of the large factor apart,
-whose bits are unpacked together.
+and no shared memory is between memory and the tensor cores. The two of a word are neighbours in memory: those of the
+small factor are multiplied as they came, those of the large one are unpacked together.
 """
 
 from __future__ import annotations
@@ -41,10 +41,9 @@ from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
-from .declare import EIGHT, FRAGMENT, VECTOR, blocks_of, columns_of, part_of, rows_of
+from .declare import EIGHT, FRAGMENT, VECTOR, blocks_of, columns_of, declare, part_of, rows_of
 from .match import Product, layout_of, pieces_of, product_of, reads_of
 
-STEPS = 2  # whose loads are written together
 LANES = 4  # that share a row of an operand
 
 
@@ -55,7 +54,8 @@ def few_rows_kernel(plan: Plan, problem: Problem) -> Kernel:
     array = shared(made.part, part_of(plan, problem))
     grid = made.product.right.size.ceildiv(made.columns)
     body = (array, *made.summed(), nodes.Barrier("cta"), made.written())
-    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
+    regs = declare(plan, problem).registers  # as many as are told: the compiler reads as far ahead as they are enough
+    return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body, regs=regs)
 
 
 @dataclass
@@ -107,81 +107,101 @@ class _FewRows:
 
     def summed(self) -> tuple[Statement, ...]:
         """The loop over the sum, and what each warp has then."""
-        acc, behind = self.fresh.of("acc"), self.plan.threads[2]
-        dtype = self.product.small.dtype
+        acc = self.fresh.of("acc")
         shape = type_of(DTYPES["fp32"], self.of_warp, self.rows)
         warp = self.of_warp * Expr.of("thread.y")
-        chunk = LANES * self.name("c") + "lane" - LANES * (Expr.of("lane") // LANES)
-        products = nodes.For(str(self.name("s")), ZERO, Expr.of(self.group // 4), tuple(self._products(acc)), unroll=0)
-        group = (*self._rows(), products)
-        step = (
-            nodes.Let(str(self.name("chunk")), chunk),
-            *(line for read in reads_of(self.product) for line in self._load(read)),
-            nodes.Reg(self.fresh.of("wf"), type_of(dtype, self.of_warp, FRAGMENT), kind="mma_a"),
-            nodes.Reg(self.fresh.of("xf"), type_of(dtype, FRAGMENT, self.rows), kind="mma_b"),
-            nodes.For(str(self.name("g")), ZERO, Expr.of(self.piece // self.group), group, unroll=0),
-        )
-        loop = nodes.For(
-            str(self.name("c")),
-            Expr.of("thread.z"),
-            self.product.sum.size // (LANES * self.piece),
-            step,
-            step=Expr.of(behind),
-            unroll=STEPS,
-        )
         r, m = self.name("r"), self.name("m")
         kept = nodes.Store(Place(self.part, (Expr.of("thread.z"), m, warp + r)), Read(acc, (r, m), DTYPES["fp32"]))
         return (
             nodes.Let(str(self.name("n0")), self.columns * Expr.of("cta.x") + warp),
             nodes.Reg(acc, shape, kind="mma", init=Literal(0.0, DTYPES["fp32"])),
-            loop,
+            self._loop(),
             nodes.Each((str(r), str(m)), acc, (kept,)),
         )
 
+    def _loop(self) -> Statement:
+        """Over the steps of a warp: what `stages` of them read is on its way at once."""
+        c, steps, behind = self.name("c"), self.product.sum.size // (LANES * self.piece), self.plan.threads[2]
+        body = (*self._registers(), *self._read(c), *self._multiplied())
+        first, apart = Expr.of("thread.z"), Expr.of(behind)
+        return nodes.For(str(c), first, steps, body, step=apart, unroll=self.plan.stages)
+
     # --- a step
 
-    def _rows(self) -> list[Statement]:
-        """What a thread reads of each row for a group of elements."""
-        product, small = self.product, self.product.small
-        j, e, p = self.name("j"), self.name("e"), self.name("p")
-        name = self.fresh.of("x.v")
-        row = EIGHT * j + Expr.of("lane") // LANES
-        first = self.piece * self.name("chunk") + self.group * self.name("g")
-        point = {product.sum.name: first + VECTOR * p + e}
-        if product.left is not None:
-            point[product.left.name] = row
-        taken = nodes.Assign(
-            Place(name, (j, VECTOR * p + e)), substitute(small, point), ((str(e), Expr.of(VECTOR)),), VECTOR
-        )
-        walk: Statement = nodes.For(str(p), ZERO, Expr.of(self.group // VECTOR), (taken,), unroll=0)
-        inside = below(row, Expr.of(product.rows))
-        body = (nodes.If(inside, (walk,)),) if inside and product.rows < self.rows else (walk,)
-        shape = type_of(small.dtype, self.rows // EIGHT, self.group)
-        return [
-            nodes.Reg(name, shape, init=Literal(0.0, small.dtype)),
-            nodes.For(str(j), ZERO, Expr.of(self.rows // EIGHT), body, unroll=0),
-        ]
+    def _registers(self) -> tuple[Statement, ...]:
+        """What a thread holds of a step."""
+        rows = (self._of_rows(self.piece),) if self.has_rows_early else ()
+        return (*map(self._of_columns, reads_of(self.product)), *rows)
 
-    def _load(self, read: Read) -> list[Statement]:
+    def _read(self, step: Expr) -> tuple[Statement, ...]:
+        """All loads of a step."""
+        g = self.name("g")
+        rows = nodes.For(str(g), ZERO, Expr.of(self.piece // VECTOR), (self._rows(VECTOR * g),), unroll=0)
+        return (
+            nodes.Let(str(self.name("chunk")), LANES * step + "lane" - LANES * (Expr.of("lane") // LANES)),
+            *(self._load(read) for read in reads_of(self.product)),
+            *((rows,) if self.has_rows_early else ()),
+        )
+
+    def _multiplied(self) -> tuple[Statement, ...]:
+        """The products of a step."""
+        dtype, acc = self.product.small.dtype, self.fresh.of("acc")
+        products = nodes.For(str(self.name("s")), ZERO, Expr.of(VECTOR // 4), tuple(self._products(acc)), unroll=0)
+        rows = () if self.has_rows_early else (self._of_rows(VECTOR), self._rows(ZERO))
+        return (
+            nodes.Reg(self.fresh.of("wf"), type_of(dtype, self.of_warp, FRAGMENT), kind="mma_a"),
+            nodes.Reg(self.fresh.of("xf"), type_of(dtype, FRAGMENT, self.rows), kind="mma_b"),
+            nodes.For(str(self.name("g")), ZERO, Expr.of(self.piece // VECTOR), (*rows, products), unroll=0),
+        )
+
+    @property
+    def has_rows_early(self) -> bool:
+        """Whether a thread's elements of all rows are read with those of its columns."""
+        return self.rows == EIGHT
+
+    def _of_rows(self, count: int) -> Statement:
+        shape = type_of(self.product.small.dtype, self.rows // EIGHT, count)
+        return nodes.Reg(self.fresh.of("x.v"), shape)
+
+    def _rows(self, first: Expr) -> Statement:
+        """What a thread reads of each row for eight elements; of rows that are not there others, whose sums nobody
+        takes."""
+        product, small = self.product, self.product.small
+        j, e = self.name("j"), self.name("e")
+        point = {product.sum.name: self.piece * self.name("chunk") + VECTOR * self.name("g") + e}
+        if product.left is not None:
+            row = EIGHT * j + Expr.of("lane") // LANES
+            point[product.left.name] = row - product.rows * (row // product.rows) if product.rows < self.rows else row
+        to = Place(self.fresh.of("x.v"), (j, first + e))
+        taken = nodes.Assign(to, substitute(small, point), ((str(e), Expr.of(VECTOR)),), VECTOR)
+        return nodes.For(str(j), ZERO, Expr.of(self.rows // EIGHT), (taken,), unroll=0)
+
+    def _of_columns(self, read: Read) -> Statement:
+        """The registers of a read."""
+        halves, count = self._held(read)
+        is_of_all = divides(self.columns, self.product.right.size) or halves == 1
+        init = None if is_of_all else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
+        return nodes.Reg(self.held(read), type_of(read.dtype, halves, count), init=init)
+
+    def _held(self, read: Read) -> tuple[int, int]:
+        """Rows and elements of a read's registers: those of each eight columns."""
+        placed = layout_of(self.region, self.product, read, self.piece)
+        return 2 * blocks_of(self.plan) if placed.is_of_column else 1, self.piece // placed.shared
+
+    def _load(self, read: Read) -> Statement:
         """What a thread reads of one tensor for its columns."""
         product, placed = self.product, layout_of(self.region, self.product, read, self.piece)
-        count, halves = self.piece // placed.shared, 2 * blocks_of(self.plan) if placed.is_of_column else 1
-        h, e, name = self.name("h"), self.name("e"), self.held(read)
+        halves, count = self._held(read)
+        h, e = self.name("h"), self.name("e")
         column = self.name("n0") + EIGHT * h + Expr.of("lane") // LANES
         at = e if count > 1 else ZERO
         point = {product.sum.name: self.piece * self.name("chunk") + placed.shared * at, product.right.name: column}
         over = ((str(e), Expr.of(count)),) if count > 1 else ()
-        taken: Statement = nodes.Assign(
-            Place(name, (h if placed.is_of_column else ZERO, at)), substitute(read, point), over, count
-        )
-        is_whole = divides(self.columns, product.right.size)
-        if placed.is_of_column and not is_whole:
+        to = Place(self.held(read), (h if placed.is_of_column else ZERO, at))
+        taken: Statement = nodes.Assign(to, substitute(read, point), over, count)
+        if placed.is_of_column and not divides(self.columns, product.right.size):
             taken = nodes.If(below(column, product.right.size), (taken,))
-        init = (
-            None if is_whole or not placed.is_of_column else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
-        )
-        walk = nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
-        return [nodes.Reg(name, type_of(read.dtype, halves, count), init=init), walk]
+        return nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
 
     def held(self, read: Read) -> str:
         """The registers of a read: several of one tensor have names of their own."""
@@ -192,38 +212,19 @@ class _FewRows:
         """A product of tensor cores: its operands' elements, then itself."""
         wf, xf = self.fresh.of("wf"), self.fresh.of("xf")
         r, k, m = self.name("r"), self.name("k"), self.name("m")
-        t = nodes.Let(str(self.name("t")), self._place(self.name("s"), k // 2 // 4, k - 2 * (k // 2)))
-        small = Read(self.fresh.of("x.v"), (m // EIGHT, self.name("t")), self.product.small.dtype)
+        t = nodes.Let(str(self.name("t")), 4 * self.name("s") + 2 * (k // 2 // 4) + k - 2 * (k // 2))
+        place = self._element if self.has_rows_early else self.name("t")
+        small = Read(self.fresh.of("x.v"), (m // EIGHT, place), self.product.small.dtype)
         return [
             nodes.Each((str(r), str(k)), wf, (t, nodes.Assign(Place(wf, (r, k)), self._made(self.product.large)))),
             nodes.Each((str(k), str(m)), xf, (t, nodes.Assign(Place(xf, (k, m)), small))),
             nodes.Mma(acc, Place(wf), Place(xf), "m16n8k16"),
         ]
 
-    def _place(self, step: Expr, half: Expr, element: Expr) -> Expr:
-        """Which element of a group a step takes of each half of its sum: that of an operand's word."""
-        apart = self._apart
-        if apart == 1:
-            return 4 * step + 2 * half + element
-        turn = step // (apart // 2)
-        return 2 * apart * turn + 2 * (step - apart // 2 * turn) + half + apart * element
-
     @property
     def _element(self) -> Expr:
         """Which element of a thread's piece an operand's is."""
-        return self.group * self.name("g") + self.name("t")
-
-    @property
-    def group(self) -> int:
-        """Elements of the sum of which a thread reads all rows at once."""
-        return max(VECTOR, 2 * self._apart)
-
-    @property
-    def _apart(self) -> int:
-        """How far apart the two elements of a word of an operand are: two bytes of the large factor."""
-        layouts = [(layout_of(self.region, self.product, r, self.piece), r) for r in reads_of(self.product)]
-        found = max(2 * x.shared // r.dtype.bytes for x, r in layouts if x.is_of_column and x.shared < self.piece)
-        return found if found and self.piece % (2 * found) == 0 else 1
+        return VECTOR * self.name("g") + self.name("t")
 
     def _made(self, body: Body) -> Body:
         """An element of the large factor, of what the thread has read."""

@@ -8,7 +8,7 @@ from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..problem import Contraction
-from .declare import FRAGMENT, rows_of
+from .declare import FRAGMENT, STAGES, rows_of
 from .match import pieces_of, product_of
 
 WARP, MOST_WARPS = 32, 32
@@ -30,6 +30,7 @@ def fields(case: Case) -> Fields:
 
     return {
         "tile": where(f"[{', '.join([*map(str, rows), f'{FRAGMENT * beside} * n', str(depth)])}]", fits),
+        "stages": only(*STAGES),
         "threads": where(
             "[32, x, y], x * y <= 32",
             lambda given: len(given) == 3 and given[0] == WARP and given[1] * given[2] <= MOST_WARPS,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...ir.plan import Bind, Plan, Vectorize
+from ...kit.records import replace
 from ...target.device import Device
 from ..candidate import parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..problem import Contraction
-from .declare import EIGHT, FRAGMENT
+from .declare import EIGHT, FRAGMENT, STAGES
 from .match import pieces_of, product_of
 
 WARPS = (
@@ -53,24 +54,21 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
                     Bind(parts_of_axes((product.right,), "i"), "thread.y"),
                     Bind(parts_of_axes((product.sum,), "i"), "thread.z"),
                 )
-                yield Proposal(
-                    Plan(
-                        regions=(region.name,),
-                        arch=card.arch.name,
-                        family=type(kernel).kind,
-                        algo="few_rows" if is_contraction else "one_row",
-                        tile=(rows, columns, depth) if is_contraction else (columns, depth),
-                        threads=(32, beside, behind),
-                        bind=binds,
-                        vectorize=(Vectorize(product.sum.name, piece),),
-                        epilogue=tuple(let.name for let in region.lets if let.name != product.value)
-                        if is_contraction
-                        else (),
-                        predicate=tuple(
-                            a.name for a in dict.fromkeys((*region.iters, product.sum)) if a.name in guarded
-                        ),
-                    )
+                plan = Plan(
+                    regions=(region.name,),
+                    arch=card.arch.name,
+                    family=type(kernel).kind,
+                    algo="few_rows" if is_contraction else "one_row",
+                    tile=(rows, columns, depth) if is_contraction else (columns, depth),
+                    threads=(32, beside, behind),
+                    bind=binds,
+                    vectorize=(Vectorize(product.sum.name, piece),),
+                    epilogue=tuple(let.name for let in region.lets if let.name != product.value)
+                    if is_contraction
+                    else (),
+                    predicate=tuple(a.name for a in dict.fromkeys((*region.iters, product.sum)) if a.name in guarded),
                 )
+                yield from (Proposal(replace(plan, stages=stages)) for stages in STAGES)
 
 
 __all__ = ["propose"]

@@ -281,35 +281,21 @@ class Ampere:
         if not all(isinstance(x, nodes.Let) for x in lets) or not isinstance(last, nodes.Assign):
             return False
         of_one, of_other = ({name: e.substitute({"element": n}) for name, e in corner.items()} for n in (0, 1))
-        apart = {name: of_other[name] - of_one[name] for name in corner}
         for item in lets:
             of_one[item.name], of_other[item.name] = (
                 self.integers.folded(item.value.substitute(known)) for known in (of_one, of_other)
             )
-            apart[item.name] = of_other[item.name] - of_one[item.name]
-        moved = {name: e + name for name, e in apart.items() if e.constant is not None}
-        if len(moved) < len(apart):
-            return False
-        first, outer = len(self.lines), (dict(self.integers.ranges), self.facts)
-        for name in corner:
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(of_one[name], 0)};")
-        for item in lets:
-            self._let(nodes.Let(item.name, of_one[item.name]))
-        two = last.value, substitute(last.value, moved)
-        found = self._word_held(*two, of_one) or self.pairs.word(two)
+        two = substitute(last.value, of_one), substitute(last.value, of_other)
+        found = self._word_held(*two) or self.pairs.word(two)
         if found:
             self.say(f"{to} = {found};")
-            self._drop_unused(first, s.names)
-        else:
-            del self.lines[first:]
-            self.integers.ranges, self.facts = outer
         return bool(found)
 
-    def _word_held(self: Any, one: Body, other: Body, known: dict[str, Expr]) -> str:
+    def _word_held(self: Any, one: Body, other: Body) -> str:
         """C of two neighbours in shared memory as the word that they are there, or 0 where a guard has both be 0; empty
-        of other elements. `known` are the integers of the first."""
+        of other elements."""
         if isinstance(one, Select) and isinstance(other, Select) and one.guard == other.guard:
-            word = self._word_held(one.then, other.then, known)
+            word = self._word_held(one.then, other.then)
             is_zero = all(isinstance(x, Literal) and x.value == 0 for x in (one.other, other.other))
             return f"{self.integers.guard(one.guard)} ? {word} : 0u" if word and is_zero else ""
         if not isinstance(one, Read) or not isinstance(other, Read) or one.tensor != other.tensor:
@@ -320,7 +306,7 @@ class Ampere:
         *rows, first = one.index
         if other.index != (*rows, first + 1) or one.slot != other.slot or array.cluster:
             return ""
-        is_whole = array.type.shape[-1].evaluate({}) % 2 == 0 and is_multiple(first.substitute(known), 2)
+        is_whole = array.type.shape[-1].evaluate({}) % 2 == 0 and is_multiple(first, 2)
         return f"*(const unsigned int *)&{self._element(one.tensor, one.index, one.slot)}" if is_whole else ""
 
     def _held_fragment(self: Any, name: str, corner: tuple[Expr, ...]) -> str:

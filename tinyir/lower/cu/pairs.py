@@ -1,20 +1,22 @@
-"""Two elements of fp16 at once, as a word, where arithmetic in fp16 rounds as the text does.
+"""Two elements of fp16 that are neighbours at once, as a word, where arithmetic in fp16 rounds as the text does.
 
-    cast(mul(sub(cast(and(shr(Q[h, i], 4*s), 15)) : fp32, 8.0), cast(S[h]) : fp32)) : fp16      of i and of i + 2
-    product_of_pairs(difference_of_pairs(raised_pair(bytes_apart(Q[h], i) >> 4 * s, 0x000f000fu), 0x64086408u),
+    cast(mul(sub(cast(and(shr(Q[h, i], s), 15)) : fp32, 8.0), cast(S[h]) : fp32)) : fp16     of s = 0 and of s = 4
+    product_of_pairs(difference_of_pairs(raised_pair(bytes_of(Q[h], i, i, 0), 0x00f0000fu, 0x54006400u), 0x54806408u),
                      pair_of_fp16(S[h], S[h]))
 
-An integer of 8 bits is the fraction of a number of fp16 that is 1024 more; differences of integers are exact there up
-to 2048; and the product of two numbers of fp16, exact in fp32, is rounded once by both. Bytes that are filled by whole
-words stay words (`in_words`).
+An integer of 8 bits is the fraction of a number of fp16 that is 1024 more, or where it is four bits further up, of one
+that is 64 more. Differences of integers are exact in fp16 up to 2048; and the product of two numbers of fp16, exact in
+fp32, is rounded once by both. The other operand has its neighbours as they are in memory. Bytes that are filled by
+whole words stay words (`in_words`).
 """
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable
 
-from ...ir.body import Binary, Body, Literal, Read, Unary, walk
+from ...ir.body import Binary, Body, Index, Literal, Read, Unary, walk
 from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.walk import statements
@@ -27,21 +29,25 @@ from .narrow import narrow
 from .value import Values
 
 RAISED = 1024  # what an integer is a fraction of
+RAISED_BYTE = 0x64  # the upper one of that number
 MOST = 2048  # integers up to which all are numbers of fp16
 BYTES = ("i8", "u8")
 BYTE = 0xFF
 WORD = 4  # bytes of it
+NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
 Two = tuple[Body, Body]
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Two integers of 8 bits in the bits of `mask` of each half of a word; they are less than what is there by
-    `offset`."""
+    """Two integers of 8 bits in the bits of `mask` of each half of a word, of the second half `apart` bits further up;
+    they are less than what is there by `offset`. `raised`: C of them as fractions, where that is one step."""
 
     text: str
     mask: int = BYTE
     offset: int = 0
+    apart: int = 0
+    raised: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +88,18 @@ class Pairs:
             return ""
         left, right = (self.bytes(_inside(side, "cast")) for side in sides)
         if left is not None and right is not None and left.offset == right.offset:
-            return f"difference_of_pairs({_raised(left)}, {_raised(right)})"
+            made = _raised if left.apart == right.apart else lambda found: _less(found, 0)
+            return f"difference_of_pairs({made(left)}, {made(right)})"
         number = sides[1][0]
         is_one = left is not None and isinstance(number, Literal) and number == sides[1][1]
         return self._less(left, number.value) if is_one else ""
 
     def _less(self, found: Bytes, number: float) -> str:
         """C of integers less a number; empty where the difference may be no number of fp16."""
-        less = RAISED + found.offset + number
-        ends = (RAISED - less, RAISED + found.mask - less)
-        if number != int(number) or not 0 <= less <= MOST or max(map(abs, ends)) > MOST:
+        less = found.offset + number
+        if number != int(number) or not -RAISED <= less <= RAISED or max(abs(less), abs(found.mask - less)) > MOST:
             return ""
-        return f"difference_of_pairs({_raised(found)}, 0x{_bits(less):04x}{_bits(less):04x}u)"
+        return _less(found, less)
 
     def bytes(self, two: Two | None) -> Bytes | None:
         """Where two integers of 8 bits are; None of others."""
@@ -103,21 +109,26 @@ class Pairs:
         return self._masked(two) or self._read(two) or _of_bytes(assembled, two[0].dtype)
 
     def _masked(self, two: Two) -> Bytes | None:
-        """Some bits of bytes that are read."""
+        """Some bits of bytes that are read: of one byte, or the same bits of neighbours."""
         masked = _sides(two, "and")
         mask = masked[1][0].value if masked is not None and isinstance(masked[1][0], Literal) else BYTE
         inner = masked[0] if masked is not None else two
         shifted = _sides(inner, "shr")
-        amount = shifted[1][0] if shifted is not None and shifted[1][0] == shifted[1][1] else None
-        read = self._read(shifted[0] if amount is not None else inner)
+        read = self._read(shifted[0] if shifted is not None else inner)
         if read is None or read.offset or not 0 <= mask <= BYTE:
             return None
-        if amount is None:
-            return Bytes(read.text, mask)
-        found = narrow(amount, self._range)
-        if found is None or not 0 <= found[1].low <= found[1].high <= 8 - int(mask).bit_length():
+        if shifted is None:
+            return Bytes(read.text, mask) if masked is not None else None
+        found = [narrow(amount, self._range) for amount in shifted[1]]
+        if None in found:
             return None
-        return Bytes(f"({read.text} >> {self.values.value(found[0])})", mask)
+        (first, low), (second, high) = found
+        numbers = [_number_of(one) for one in (first, second)]
+        apart = (numbers[1] - numbers[0]).constant if None not in numbers else None
+        if apart is None or apart < 0 or low.low < 0 or high.high > 8 - int(mask).bit_length():
+            return None
+        text = read.text if low.high == 0 else f"({read.text} >> {self.values.value(first)})"
+        return Bytes(text, mask, apart=apart)
 
     def _range(self, number: Expr) -> Interval:
         """The range of an integer; that of a remainder is known by its divisor."""
@@ -127,15 +138,20 @@ class Pairs:
         return self.values.integers.interval(number)
 
     def _read(self, two: Two) -> Bytes | None:
-        """Bytes of registers that are words."""
+        """One byte or two neighbours of registers that are words."""
         one, other = two
         if not _are(two, lambda x: isinstance(x, Read) and x.tensor in self.in_words) or one.tensor != other.tensor:
             return None
         *rows, first = one.index
-        if other.index != (*rows, first + 2):
+        row, at = self.words_of(one.tensor, tuple(rows)), self.values.integers.c(first, 0)
+        if other.index == one.index:
+            return _of_bytes(f"bytes_of({row}, {at}, {at}, 0)", one.dtype)
+        if other.index != (*rows, first + 1) or not is_multiple(first, 2):
             return None
-        row = self.words_of(one.tensor, tuple(rows))
-        return _of_bytes(f"bytes_apart({row}, {self.values.integers.c(first, 0)})", one.dtype)
+        text = "bytes_of({}, {}, {}, {})"
+        after = self.values.integers.c(first + 1, 0)
+        low, raised = (text.format(row, at, after, above) for above in ("0", f"0x{RAISED_BYTE:02x}"))
+        return _of_bytes(low, one.dtype, raised)
 
 
 def in_words(kernel: nodes.Kernel) -> frozenset[str]:
@@ -167,13 +183,40 @@ def _fills_words(s: nodes.Assign) -> bool:
     return is_multiple(s.to.index[-1] - name, WORD) and name not in (s.to.index[-1] - name).names()
 
 
-def _of_bytes(text: str, dtype: DType) -> Bytes:
+def _number_of(body: Body) -> Expr | None:
+    """What an integer body computes, where it is sums and multiples of integers; else None."""
+    if isinstance(body, Index | Literal):
+        return body.expr if isinstance(body, Index) else Expr.of(int(body.value))
+    if not isinstance(body, Binary) or body.op not in NUMBERS:
+        return None
+    left, right = _number_of(body.left), _number_of(body.right)
+    return NUMBERS[body.op](left, right) if left is not None and right is not None else None
+
+
+def _of_bytes(text: str, dtype: DType, raised: str = "") -> Bytes:
     """Bytes of a dtype: those of signed integers are 128 more here."""
-    return Bytes(f"({text} ^ 0x00800080u)", BYTE, 128) if dtype.kind == "i" else Bytes(text)
+    if dtype.kind != "i":
+        return Bytes(text, raised=raised)
+    return Bytes(_moved(text), BYTE, 128, raised=_moved(raised) if raised else "")
+
+
+def _moved(text: str) -> str:
+    return f"({text} ^ 0x00800080u)"
 
 
 def _raised(found: Bytes) -> str:
-    return f"raised_pair({found.text}, 0x{found.mask:04x}{found.mask:04x}u)"
+    mask = f"0x{found.mask << found.apart:04x}{found.mask:04x}u"
+    return found.raised or f"raised_pair({found.text}, {mask}, {_raised_by(found, 0)})"
+
+
+def _less(found: Bytes, less: float) -> str:
+    """C of two integers less a number."""
+    return f"difference_of_pairs({_raised(found)}, {_raised_by(found, less)})"
+
+
+def _raised_by(found: Bytes, more: float) -> str:
+    low, high = (_bits(number + more) for number in (RAISED, RAISED >> found.apart))
+    return f"0x{high:04x}{low:04x}u"
 
 
 def _are(two: Two, holds: Callable[[Body], bool]) -> bool:

@@ -34,7 +34,11 @@ __device__ tinyir_uint product_of_pairs(tinyir_uint a, tinyir_uint b) {
   const double high = (double)tinyir_sim::half_to_float((unsigned short)(a >> 16)) * tinyir_sim::half_to_float((unsigned short)(b >> 16));
   return tinyir_half_of(low) | tinyir_half_of(high) << 16;
 }
-__device__ tinyir_uint raised_pair(tinyir_uint word, tinyir_uint mask) { return (word & mask) | 0x64006400u; }
+__device__ tinyir_uint bytes_of(const tinyir_uint *words, int i, int j, tinyir_uint above) {
+  const auto of = [words](int n) { return words[n / 4] >> 8 * (n % 4) & 0xffu; };
+  return of(i) | of(j) << 16 | (above & 0xffu) * 0x01000100u;
+}
+__device__ tinyir_uint raised_pair(tinyir_uint word, tinyir_uint mask, tinyir_uint by) { return (word & mask) | by; }
 // One NaN for all, and of zeros the positive one is greater, whatever the order.
 __device__ float max_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b || (a == b && !signbit(a)) ? a : b; }
 __device__ float min_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a < b || (a == b && signbit(a)) ? a : b; }
