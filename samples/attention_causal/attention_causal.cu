@@ -42,10 +42,10 @@
 //
 // manifest
 //   tensor_map q.map = Q box [1, 1, 64, 64] swizzle 128
-//   tensor_map k.map = K box [1, 1, 128, 64] swizzle 128
-//   tensor_map v.map = V box [1, 1, 128, 64] swizzle 128
+//   tensor_map k.map = K box [1, 1, 96, 64] swizzle 128
+//   tensor_map v.map = V box [1, 1, 96, 64] swizzle 128
 //   tensor_map O.out.map = O box [1, 1, 64, 64] swizzle 128
-//   launch attention.attention.sum3 as attention_attention_sum3 of attention, attention.sum3 : sm90 grid [132] block [256] smem 164000 B
+//   launch attention.attention.sum3 as attention_attention_sum3 of attention, attention.sum3 : sm90 grid [4*B*floor((S + 63)/64)] block [160] smem 98416 B
 //     tensors []  maps [q.map, k.map, v.map, O.out.map]  symbols [B, S]
 //     assume 1 <= B and 1 <= S
 //     assume 4*B*floor((S + 63)/64) < 2147418113
@@ -70,6 +70,7 @@ __device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], uns
 __device__ float exp2_approx(float x);
 __device__ unsigned int shared_address(const void *p);
 __device__ unsigned int pair_of_fp16(float low, float high);
+__device__ void mbarrier_init(unsigned long long *barrier, int count);
 __device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
 __device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
 __device__ void mbarrier_arrive(unsigned long long *barrier);
@@ -86,7 +87,7 @@ __device__ void wgmma_fence();
 __device__ void wgmma_commit();
 template <int pending> __device__ __forceinline__ void wgmma_wait();
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added);
+__device__ __forceinline__ void wgmma_m64n96k16_fp16(float (&d)[48], unsigned long long a, unsigned long long b, bool is_added);
 template <int b_major>
 __device__ __forceinline__ void wgmma_m64n64k16_fp16_of_registers(float (&d)[32], const unsigned int (&a)[4], unsigned long long b, bool is_added);
 __device__ void stmatrix_x4(void *to, unsigned int a, unsigned int b, unsigned int c, unsigned int d);
@@ -111,6 +112,7 @@ __device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned 
 __device__ __forceinline__ float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ unsigned int pair_of_fp16(float low, float high) { unsigned int y; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low)); return y; }
+__device__ __forceinline__ void mbarrier_init(unsigned long long *barrier, int count) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(shared_address(barrier)), "r"(count) : "memory"); }
 __device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
 __device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
@@ -127,21 +129,18 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
 template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n128k16_fp16(float (&d)[64], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+__device__ __forceinline__ void wgmma_m64n96k16_fp16(float (&d)[48], unsigned long long a, unsigned long long b, bool is_added) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 {"
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
     "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63 "
-    "}, %64, %65, p, 1, 1, %67, %68; }"
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47 "
+    "}, %48, %49, p, 1, 1, %51, %52; }"
     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
       "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
       "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
       "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
       "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
     : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
 }
 template <int b_major>
@@ -191,18 +190,24 @@ __device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int colum
   tile_place place = {first + inside % here, inside / here};
   return place;
 }
-// The same, but that every other group takes its columns from the last to the first.
-__device__ __forceinline__ tile_place turning_tile(int tile, int rows, int columns, int width) {
-  tile_place place = grouped_tile(tile, rows, columns, width);
-  if (place.row / width & 1) place.column = columns - 1 - place.column;
-  return place;
-}
 template <int rows, int columns, int pairs>
 __device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
 #pragma unroll
   for (int i = 0; i < rows; ++i)
 #pragma unroll
     for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
+}
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
+template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
+  const vector_of<S, n> all = *(const vector_of<S, n> *)from;
+#pragma unroll
+  for (int i = 0; i < n; ++i) to[i] = all.x[i];
+}
+template <int n, class T> __device__ __forceinline__ void store_near(T *to, const T *from) {
+  vector_of<T, n> all;
+#pragma unroll
+  for (int i = 0; i < n; ++i) all.x[i] = from[i];
+  *(vector_of<T, n> *)to = all;
 }
 template <int span, int count>
 __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
@@ -229,8 +234,8 @@ __device__ __forceinline__ void factor_across(unsigned int (&x)[count][4], const
 
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
-// plan contraction streaming_softmax: tile [64, 128, 64], stages 4
-extern "C" __global__ void __maxnreg__(175)
+// plan contraction streaming_softmax: tile [64, 96, 64], threads [160], stages 3
+extern "C" __global__ void __maxnreg__(152)
 attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_constant__ tensor_map k_map, const __grid_constant__ tensor_map v_map, const __grid_constant__ tensor_map O_out_map, int B, int S)
 {
   const int cta_x = (int)blockIdx.x;
@@ -242,64 +247,28 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
   if (thread_x == 32) prefetch_map(&k_map);
   if (thread_x == 32) prefetch_map(&v_map);
   if (thread_x == 32) prefetch_map(&O_out_map);
-  fp16 *const q = (fp16 *)smem;  // 2 x [64, 64], swizzled by 128 B
-  fp16 *const k = (fp16 *)(smem + 16384);  // 4 x [128, 64], swizzled by 128 B
-  fp16 *const v = (fp16 *)(smem + 81920);  // 4 x [128, 64], swizzled by 128 B
-  fp16 *const O_out = (fp16 *)(smem + 147456);  // 2 x [64, 64], swizzled by 128 B
-  unsigned long long *const full_q = (unsigned long long *)(smem + 163840);
-  mbarriers_init<2, 8>(full_q, 1);
-  unsigned long long *const empty_q = (unsigned long long *)(smem + 163856);
-  mbarriers_init<2, 8>(empty_q, 1);
-  unsigned long long *const full_k = (unsigned long long *)(smem + 163872);
-  mbarriers_init<4, 8>(full_k, 1);
-  unsigned long long *const empty_k = (unsigned long long *)(smem + 163904);
-  mbarriers_init<4, 8>(empty_k, 1);
-  unsigned long long *const full_v = (unsigned long long *)(smem + 163936);
-  mbarriers_init<4, 8>(full_v, 1);
-  unsigned long long *const empty_v = (unsigned long long *)(smem + 163968);
-  mbarriers_init<4, 8>(empty_v, 1);
+  fp16 *const q = (fp16 *)smem;  // 1 x [64, 64], swizzled by 128 B
+  fp16 *const k = (fp16 *)(smem + 8192);  // 3 x [96, 64], swizzled by 128 B
+  fp16 *const v = (fp16 *)(smem + 45056);  // 3 x [96, 64], swizzled by 128 B
+  fp16 *const O_out = (fp16 *)(smem + 81920);  // 2 x [64, 64], swizzled by 128 B
+  unsigned long long *const full_q = (unsigned long long *)(smem + 98304);
+  if (thread_x == 0) mbarrier_init(full_q, 1);
+  unsigned long long *const empty_q = (unsigned long long *)(smem + 98312);
+  if (thread_x == 0) mbarrier_init(empty_q, 1);
+  unsigned long long *const full_k = (unsigned long long *)(smem + 98320);
+  mbarriers_init<3, 5>(full_k, 1);
+  unsigned long long *const empty_k = (unsigned long long *)(smem + 98344);
+  mbarriers_init<3, 5>(empty_k, 1);
+  unsigned long long *const full_v = (unsigned long long *)(smem + 98368);
+  mbarriers_init<3, 5>(full_v, 1);
+  unsigned long long *const empty_v = (unsigned long long *)(smem + 98392);
+  mbarriers_init<3, 5>(empty_v, 1);
   fence_mbarrier_init();
   __syncthreads();
   const long long heads = (long long)B * 4;
   const int tiles_m = (S + 63) / 64;
-  const int tiles = (int)(heads * tiles_m);
-  if (thread_x < 128) {  // role producer
-    if (warpgroup_thread == 0) {
-      int q_next_slot = 0;
-      unsigned int q_next_phase = 1;
-      int k_next_slot = 0;
-      unsigned int k_next_phase = 1;
-      int v_next_slot = 0;
-      unsigned int v_next_phase = 1;
-      #pragma unroll 1
-      for (int tile = cta_x; tile < tiles; tile += 132) {
-        const tile_place head_tm = turning_tile(tile, heads, tiles_m, 4);
-        const int head = head_tm.row, tm = head_tm.column;
-        const int i1 = (int)(head % 4);
-        const int i0 = (int)(head / 4);
-        const int m0 = 64 * tiles_m - 64 * tm - 64;
-        const int end = S < (m0 + 64) ? S : (m0 + 64);
-        const int last = 1 > (int)floor_div(end + 127, 128) ? 1 : (int)floor_div(end + 127, 128);
-        mbarrier_wait(&empty_q[q_next_slot], q_next_phase);
-        mbarrier_expect(&full_q[q_next_slot], 8192);
-        tma_load_4d(q + 4096 * q_next_slot, &q_map, &full_q[q_next_slot], 0, m0, i1, i0);
-        if (++q_next_slot == 2) { q_next_slot = 0; q_next_phase ^= 1; }
-        #pragma unroll 1
-        for (int t = 0; t < last; ++t) {
-          const int n0 = 128 * last - 128 * t - 128;
-          mbarrier_wait(&empty_k[k_next_slot], k_next_phase);
-          mbarrier_expect(&full_k[k_next_slot], 16384);
-          tma_load_4d(k + 8192 * k_next_slot, &k_map, &full_k[k_next_slot], 0, n0, i1, i0);
-          if (++k_next_slot == 4) { k_next_slot = 0; k_next_phase ^= 1; }
-          mbarrier_wait(&empty_v[v_next_slot], v_next_phase);
-          mbarrier_expect(&full_v[v_next_slot], 16384);
-          tma_load_4d(v + 8192 * v_next_slot, &v_map, &full_v[v_next_slot], 0, n0, i1, i0);
-          if (++v_next_slot == 4) { v_next_slot = 0; v_next_phase ^= 1; }
-        }
-      }
-    }
-  } else {  // role consumer
-    const int warpgroup_index = thread_x / 128 - 1;
+  if (thread_x < 128) {  // role consumer
+    const int warpgroup_index = thread_x / 128;
     int q_s_slot = 0;
     unsigned int q_s_phase = 0;
     int k_s_slot = 0;
@@ -307,8 +276,8 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
     int v_s_slot = 0;
     unsigned int v_s_phase = 0;
     int o_slot = 0;
-    float sc[64];  // this thread's part of [64, 128]
-    unsigned int p[1][8][4];  // its part of [64, 128]
+    float sc[48];  // this thread's part of [64, 96]
+    unsigned int p[1][6][4];  // its part of [64, 96]
     float acc[32];  // this thread's part of [64, 64]
     float top[2];  // of this thread's rows of 64
     float old[2];  // of this thread's rows of 64
@@ -317,53 +286,127 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
     float scale[2];  // of this thread's rows of 64
     float total[2];  // of this thread's rows of 64
     const int part = 64 * warpgroup_index;
-    // region attention, attention.sum3: %attention.sum3, %attention, O.out
+    const int tile = cta_x;
+    const tile_place head_tm = grouped_tile(tile, heads, tiles_m, 4);
+    const int head = head_tm.row, tm = head_tm.column;
+    const int i1 = (int)(head % 4);
+    const int i0 = (int)(head / 4);
+    const int m0 = 64 * tiles_m - 64 * tm - 64;
+    const int end = S < (m0 + 64) ? S : (m0 + 64);
+    const int last = 1 > (int)floor_div(end + 95, 96) ? 1 : (int)floor_div(end + 95, 96);
+    const int cut_most = 1 > (last - (int)floor_div(m0 + 1, 96)) ? 1 : (last - (int)floor_div(m0 + 1, 96));
+    const int cut = last < cut_most ? last : cut_most;
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      top[which] = __uint_as_float(0xff800000u);
+      total[which] = 0.0f;
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+      #pragma unroll
+      for (int element_ = 0; element_ < 8; ++element_) {
+        acc[element_ + 8 * piece] = 0.0f;
+      }
+    }
+    mbarrier_wait(full_q, q_s_phase);
+    const int n0_last = 96 * last - 96;
+    mbarrier_wait(&full_k[k_s_slot], k_s_phase);
+    wgmma_fence();
+    {
+      const unsigned long long q_start = matrix_descriptor(q + 64 * part, 16, 1024);
+      const unsigned long long k_start = matrix_descriptor(k + 6144 * k_s_slot, 16, 1024);
+      #pragma unroll
+      for (int step = 0; step < 4; ++step)
+        wgmma_m64n96k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
+      wgmma_commit();
+    }
+    wgmma_wait<0>();
+    if (warpgroup_thread == 0) mbarrier_arrive(&empty_k[k_s_slot]);
+    if (++k_s_slot == 3) { k_s_slot = 0; k_s_phase ^= 1; }
+    #pragma unroll
+    for (int piece = 0; piece < 6; ++piece) {  // 16 columns
+      #pragma unroll
+      for (int element_ = 0; element_ < 8; ++element_) {
+        const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
+        const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+        const int i2 = m0 + part + r;
+        const int i3 = n + n0_last;
+        sc[element_ + 8 * piece] = 0 <= (long long)i2 - i3 && i3 < S ? sc[element_ + 8 * piece] : __uint_as_float(0xff800000u);
+      }
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      old[which] = top[which];
+    }
+    #pragma unroll
+    for (int element_ = 0; element_ < 48; ++element_)
+      top[element_ / 2 % 2] = max_nan(top[element_ / 2 % 2], sc[element_]);
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      #pragma unroll
+      for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
+      change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
+      total[which] = total[which] * change[which];
+    }
+    #pragma unroll
+    for (int piece = 0; piece < 6; ++piece) {  // 16 columns
+      #pragma unroll
+      for (int element_ = 0; element_ < 8; ++element_) {
+        sc[element_ + 8 * piece] = exp2_approx((sc[element_ + 8 * piece] * 0.18033688f) - base[element_ / 2 % 2]);
+      }
+    }
+    #pragma unroll
+    for (int element_ = 0; element_ < 48; ++element_)
+      total[element_ / 2 % 2] = total[element_ / 2 % 2] + sc[element_];
+    #pragma unroll
+    for (int piece = 0; piece < 6; ++piece) {  // 16 columns
+      float p_piece[8];
+      #pragma unroll
+      for (int element_ = 0; element_ < 8; ++element_) {
+        p_piece[element_] = sc[element_ + 8 * piece];
+      }
+      #pragma unroll
+      for (int i = 0; i < 4; ++i) p[0][piece][i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
+    }
     #pragma unroll 1
-    for (int tile = cta_x; tile < tiles; tile += 132) {
-      const tile_place head_tm = turning_tile(tile, heads, tiles_m, 4);
-      const int head = head_tm.row, tm = head_tm.column;
-      const int i1 = (int)(head % 4);
-      const int i0 = (int)(head / 4);
-      const int m0 = 64 * tiles_m - 64 * tm - 64;
-      const int end = S < (m0 + 64) ? S : (m0 + 64);
-      const int last = 1 > (int)floor_div(end + 127, 128) ? 1 : (int)floor_div(end + 127, 128);
-      const int cut_most = 1 > (last - (int)floor_div(m0 + 1, 128)) ? 1 : (last - (int)floor_div(m0 + 1, 128));
-      const int cut = last < cut_most ? last : cut_most;
-      #pragma unroll
-      for (int which = 0; which < 2; ++which) {
-        top[which] = __uint_as_float(0xff800000u);
-        total[which] = 0.0f;
-      }
-      #pragma unroll
-      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-        #pragma unroll
-        for (int element_ = 0; element_ < 8; ++element_) {
-          acc[element_ + 8 * piece] = 0.0f;
-        }
-      }
-      mbarrier_wait(&full_q[q_s_slot], q_s_phase);
-      const int n0_last = 128 * last - 128;
+    for (int t = 1; t < cut; ++t) {
+      const int n0 = 96 * last - 96 * t - 96;
       mbarrier_wait(&full_k[k_s_slot], k_s_phase);
       wgmma_fence();
       {
-        const unsigned long long q_start = matrix_descriptor(q + 64 * part + 4096 * q_s_slot, 16, 1024);
-        const unsigned long long k_start = matrix_descriptor(k + 8192 * k_s_slot, 16, 1024);
+        const unsigned long long q_start = matrix_descriptor(q + 64 * part, 16, 1024);
+        const unsigned long long k_start = matrix_descriptor(k + 6144 * k_s_slot, 16, 1024);
         #pragma unroll
         for (int step = 0; step < 4; ++step)
-          wgmma_m64n128k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
+          wgmma_m64n96k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
+        wgmma_commit();
+      }
+      mbarrier_wait(&full_v[v_s_slot], v_s_phase);
+      wgmma_fence();
+      {
+        const unsigned long long v_start = matrix_descriptor(v + 6144 * v_s_slot, 12288, 1024);
+        #pragma unroll
+        for (int step = 0; step < 6; ++step)
+          wgmma_m64n64k16_fp16_of_registers<1>(acc, p[0][step], v_start + 128 * step, true);
         wgmma_commit();
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty_k[k_s_slot]);
-      if (++k_s_slot == 4) { k_s_slot = 0; k_s_phase ^= 1; }
+      if (++k_s_slot == 3) { k_s_slot = 0; k_s_phase ^= 1; }
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty_v[v_s_slot]);
+      if (++v_s_slot == 3) { v_s_slot = 0; v_s_phase ^= 1; }
       #pragma unroll
-      for (int piece = 0; piece < 8; ++piece) {  // 16 columns
+      for (int piece = 0; piece < 6; ++piece) {  // 16 columns
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
           const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
           const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
           const int i2 = m0 + part + r;
-          const int i3 = n + n0_last;
+          const int i3 = n + n0;
           sc[element_ + 8 * piece] = 0 <= (long long)i2 - i3 && i3 < S ? sc[element_ + 8 * piece] : __uint_as_float(0xff800000u);
         }
       }
@@ -372,7 +415,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
         old[which] = top[which];
       }
       #pragma unroll
-      for (int element_ = 0; element_ < 64; ++element_)
+      for (int element_ = 0; element_ < 48; ++element_)
         top[element_ / 2 % 2] = max_nan(top[element_ / 2 % 2], sc[element_]);
       #pragma unroll
       for (int which = 0; which < 2; ++which) {
@@ -386,17 +429,24 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
         total[which] = total[which] * change[which];
       }
       #pragma unroll
-      for (int piece = 0; piece < 8; ++piece) {  // 16 columns
+      for (int piece = 0; piece < 6; ++piece) {  // 16 columns
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
           sc[element_ + 8 * piece] = exp2_approx((sc[element_ + 8 * piece] * 0.18033688f) - base[element_ / 2 % 2]);
         }
       }
       #pragma unroll
-      for (int element_ = 0; element_ < 64; ++element_)
+      for (int element_ = 0; element_ < 48; ++element_)
         total[element_ / 2 % 2] = total[element_ / 2 % 2] + sc[element_];
       #pragma unroll
-      for (int piece = 0; piece < 8; ++piece) {  // 16 columns
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          acc[element_ + 8 * piece] = acc[element_ + 8 * piece] * change[element_ / 2 % 2];
+        }
+      }
+      #pragma unroll
+      for (int piece = 0; piece < 6; ++piece) {  // 16 columns
         float p_piece[8];
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
@@ -405,215 +455,164 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
         #pragma unroll
         for (int i = 0; i < 4; ++i) p[0][piece][i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
       }
-      #pragma unroll 1
-      for (int t = 1; t < cut; ++t) {
-        const int n0 = 128 * last - 128 * t - 128;
-        mbarrier_wait(&full_k[k_s_slot], k_s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long q_start = matrix_descriptor(q + 64 * part + 4096 * q_s_slot, 16, 1024);
-          const unsigned long long k_start = matrix_descriptor(k + 8192 * k_s_slot, 16, 1024);
-          #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
-          wgmma_commit();
-        }
-        mbarrier_wait(&full_v[v_s_slot], v_s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
-          #pragma unroll
-          for (int step = 0; step < 8; ++step)
-            wgmma_m64n64k16_fp16_of_registers<1>(acc, p[0][step], v_start + 128 * step, true);
-          wgmma_commit();
-        }
-        wgmma_wait<0>();
-        if (warpgroup_thread == 0) mbarrier_arrive(&empty_k[k_s_slot]);
-        if (++k_s_slot == 4) { k_s_slot = 0; k_s_phase ^= 1; }
-        if (warpgroup_thread == 0) mbarrier_arrive(&empty_v[v_s_slot]);
-        if (++v_s_slot == 4) { v_s_slot = 0; v_s_phase ^= 1; }
+    }
+    #pragma unroll 1
+    for (int t = cut; t < last; ++t) {
+      mbarrier_wait(&full_k[k_s_slot], k_s_phase);
+      wgmma_fence();
+      {
+        const unsigned long long q_start = matrix_descriptor(q + 64 * part, 16, 1024);
+        const unsigned long long k_start = matrix_descriptor(k + 6144 * k_s_slot, 16, 1024);
         #pragma unroll
-        for (int piece = 0; piece < 8; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            const int i2 = m0 + part + r;
-            const int i3 = n + n0;
-            sc[element_ + 8 * piece] = 0 <= (long long)i2 - i3 && i3 < S ? sc[element_ + 8 * piece] : __uint_as_float(0xff800000u);
-          }
-        }
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          old[which] = top[which];
-        }
-        #pragma unroll
-        for (int element_ = 0; element_ < 64; ++element_)
-          top[element_ / 2 % 2] = max_nan(top[element_ / 2 % 2], sc[element_]);
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          #pragma unroll
-          for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
-        }
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
-          change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
-          total[which] = total[which] * change[which];
-        }
-        #pragma unroll
-        for (int piece = 0; piece < 8; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            sc[element_ + 8 * piece] = exp2_approx((sc[element_ + 8 * piece] * 0.18033688f) - base[element_ / 2 % 2]);
-          }
-        }
-        #pragma unroll
-        for (int element_ = 0; element_ < 64; ++element_)
-          total[element_ / 2 % 2] = total[element_ / 2 % 2] + sc[element_];
-        #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            acc[element_ + 8 * piece] = acc[element_ + 8 * piece] * change[element_ / 2 % 2];
-          }
-        }
-        #pragma unroll
-        for (int piece = 0; piece < 8; ++piece) {  // 16 columns
-          float p_piece[8];
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            p_piece[element_] = sc[element_ + 8 * piece];
-          }
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) p[0][piece][i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
-        }
+        for (int step = 0; step < 4; ++step)
+          wgmma_m64n96k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
+        wgmma_commit();
       }
-      #pragma unroll 1
-      for (int t = cut; t < last; ++t) {
-        mbarrier_wait(&full_k[k_s_slot], k_s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long q_start = matrix_descriptor(q + 64 * part + 4096 * q_s_slot, 16, 1024);
-          const unsigned long long k_start = matrix_descriptor(k + 8192 * k_s_slot, 16, 1024);
-          #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n128k16_fp16<0, 0>(sc, q_start + 2 * step, k_start + 2 * step, step > 0);
-          wgmma_commit();
-        }
-        mbarrier_wait(&full_v[v_s_slot], v_s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
-          #pragma unroll
-          for (int step = 0; step < 8; ++step)
-            wgmma_m64n64k16_fp16_of_registers<1>(acc, p[0][step], v_start + 128 * step, true);
-          wgmma_commit();
-        }
-        wgmma_wait<0>();
-        if (warpgroup_thread == 0) mbarrier_arrive(&empty_k[k_s_slot]);
-        if (++k_s_slot == 4) { k_s_slot = 0; k_s_phase ^= 1; }
-        if (warpgroup_thread == 0) mbarrier_arrive(&empty_v[v_s_slot]);
-        if (++v_s_slot == 4) { v_s_slot = 0; v_s_phase ^= 1; }
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          old[which] = top[which];
-        }
-        #pragma unroll
-        for (int element_ = 0; element_ < 64; ++element_)
-          top[element_ / 2 % 2] = max_nan(top[element_ / 2 % 2], sc[element_]);
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          #pragma unroll
-          for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
-        }
-        #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
-          change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
-          total[which] = total[which] * change[which];
-        }
-        #pragma unroll
-        for (int piece = 0; piece < 8; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            sc[element_ + 8 * piece] = exp2_approx((sc[element_ + 8 * piece] * 0.18033688f) - base[element_ / 2 % 2]);
-          }
-        }
-        #pragma unroll
-        for (int element_ = 0; element_ < 64; ++element_)
-          total[element_ / 2 % 2] = total[element_ / 2 % 2] + sc[element_];
-        #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            acc[element_ + 8 * piece] = acc[element_ + 8 * piece] * change[element_ / 2 % 2];
-          }
-        }
-        #pragma unroll
-        for (int piece = 0; piece < 8; ++piece) {  // 16 columns
-          float p_piece[8];
-          #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            p_piece[element_] = sc[element_ + 8 * piece];
-          }
-          #pragma unroll
-          for (int i = 0; i < 4; ++i) p[0][piece][i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
-        }
-      }
-      if (warpgroup_thread == 0) mbarrier_arrive(&empty_q[q_s_slot]);
-      if (++q_s_slot == 2) { q_s_slot = 0; q_s_phase ^= 1; }
       mbarrier_wait(&full_v[v_s_slot], v_s_phase);
       wgmma_fence();
       {
-        const unsigned long long v_start = matrix_descriptor(v + 8192 * v_s_slot, 16384, 1024);
+        const unsigned long long v_start = matrix_descriptor(v + 6144 * v_s_slot, 12288, 1024);
         #pragma unroll
-        for (int step = 0; step < 8; ++step)
+        for (int step = 0; step < 6; ++step)
           wgmma_m64n64k16_fp16_of_registers<1>(acc, p[0][step], v_start + 128 * step, true);
         wgmma_commit();
       }
       wgmma_wait<0>();
+      if (warpgroup_thread == 0) mbarrier_arrive(&empty_k[k_s_slot]);
+      if (++k_s_slot == 3) { k_s_slot = 0; k_s_phase ^= 1; }
       if (warpgroup_thread == 0) mbarrier_arrive(&empty_v[v_s_slot]);
-      if (++v_s_slot == 4) { v_s_slot = 0; v_s_phase ^= 1; }
+      if (++v_s_slot == 3) { v_s_slot = 0; v_s_phase ^= 1; }
       #pragma unroll
       for (int which = 0; which < 2; ++which) {
-        scale[which] = 0.0f;
+        old[which] = top[which];
       }
-      {
-        float scale_part[2] = {total[0], total[1]};
+      #pragma unroll
+      for (int element_ = 0; element_ < 48; ++element_)
+        top[element_ / 2 % 2] = max_nan(top[element_ / 2 % 2], sc[element_]);
+      #pragma unroll
+      for (int which = 0; which < 2; ++which) {
         #pragma unroll
-        for (int which = 0; which < 2; ++which) {
-          #pragma unroll
-          for (int lanes = 2; lanes > 0; lanes /= 2) scale_part[which] = scale_part[which] + __shfl_xor_sync(0xffffffffu, scale_part[which], lanes);
-          scale[which] = scale[which] + scale_part[which];
-        }
+        for (int lanes = 2; lanes > 0; lanes /= 2) top[which] = max_nan(top[which], __shfl_xor_sync(0xffffffffu, top[which], lanes));
       }
       #pragma unroll
       for (int which = 0; which < 2; ++which) {
-        scale[which] = 1.0f / scale[which];
+        base[which] = (top[which] == __uint_as_float(0xff800000u)) ? 0.0f : (top[which] * 0.18033688f);
+        change[which] = exp2_approx((old[which] * 0.18033688f) - base[which]);
+        total[which] = total[which] * change[which];
       }
-      if (warpgroup_thread == 0) tma_store_wait<1>();
-      warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
-      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-        float O_out_piece[8];
+      for (int piece = 0; piece < 6; ++piece) {  // 16 columns
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
-          const float attention_sum3 = acc[element_ + 8 * piece] * scale[element_ / 2 % 2];  // attention : Attention at 14:5
-          const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
-          O_out_piece[element_] = attention;
+          sc[element_ + 8 * piece] = exp2_approx((sc[element_ + 8 * piece] * 0.18033688f) - base[element_ / 2 % 2]);
         }
-        store_piece_fp16<128>(O_out + 4096 * o_slot, 16 * (warpgroup_thread / 32), 16 * piece, O_out_piece);
       }
-      fence_async_proxy();
-      warpgroup_barrier(2 + warpgroup_index);
-      if (warpgroup_thread == 0) {
-        tma_store_4d(&O_out_map, 0, m0 + part, i1, i0, O_out + 4096 * o_slot);
-        tma_store_commit();
+      #pragma unroll
+      for (int element_ = 0; element_ < 48; ++element_)
+        total[element_ / 2 % 2] = total[element_ / 2 % 2] + sc[element_];
+      #pragma unroll
+      for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          acc[element_ + 8 * piece] = acc[element_ + 8 * piece] * change[element_ / 2 % 2];
+        }
       }
-      if (++o_slot == 2) { o_slot = 0; }
+      #pragma unroll
+      for (int piece = 0; piece < 6; ++piece) {  // 16 columns
+        float p_piece[8];
+        #pragma unroll
+        for (int element_ = 0; element_ < 8; ++element_) {
+          p_piece[element_] = sc[element_ + 8 * piece];
+        }
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) p[0][piece][i] = pair_of_fp16(p_piece[2 * i], p_piece[2 * i + 1]);
+      }
     }
+    if (warpgroup_thread == 0) mbarrier_arrive(empty_q);
+    if (++q_s_slot == 1) { q_s_slot = 0; q_s_phase ^= 1; }
+    mbarrier_wait(&full_v[v_s_slot], v_s_phase);
+    wgmma_fence();
+    {
+      const unsigned long long v_start = matrix_descriptor(v + 6144 * v_s_slot, 12288, 1024);
+      #pragma unroll
+      for (int step = 0; step < 6; ++step)
+        wgmma_m64n64k16_fp16_of_registers<1>(acc, p[0][step], v_start + 128 * step, true);
+      wgmma_commit();
+    }
+    wgmma_wait<0>();
+    if (warpgroup_thread == 0) mbarrier_arrive(&empty_v[v_s_slot]);
+    if (++v_s_slot == 3) { v_s_slot = 0; v_s_phase ^= 1; }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      scale[which] = 0.0f;
+    }
+    {
+      float scale_part[2] = {total[0], total[1]};
+      #pragma unroll
+      for (int which = 0; which < 2; ++which) {
+        #pragma unroll
+        for (int lanes = 2; lanes > 0; lanes /= 2) scale_part[which] = scale_part[which] + __shfl_xor_sync(0xffffffffu, scale_part[which], lanes);
+        scale[which] = scale[which] + scale_part[which];
+      }
+    }
+    #pragma unroll
+    for (int which = 0; which < 2; ++which) {
+      scale[which] = 1.0f / scale[which];
+    }
+    if (warpgroup_thread == 0) tma_store_wait<1>();
+    warpgroup_barrier(1 + warpgroup_index);
+    #pragma unroll
+    for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+      float O_out_piece[8];
+      #pragma unroll
+      for (int element_ = 0; element_ < 8; ++element_) {
+        const float attention_sum3 = acc[element_ + 8 * piece] * scale[element_ / 2 % 2];  // attention : Attention at 14:5
+        const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
+        O_out_piece[element_] = attention;
+      }
+      store_piece_fp16<128>(O_out + 4096 * o_slot, 16 * (warpgroup_thread / 32), 16 * piece, O_out_piece);
+    }
+    fence_async_proxy();
+    warpgroup_barrier(1 + warpgroup_index);
+    if (warpgroup_thread == 0) {
+      tma_store_4d(&O_out_map, 0, m0 + part, i1, i0, O_out + 4096 * o_slot);
+      tma_store_commit();
+    }
+    if (++o_slot == 2) { o_slot = 0; }
     if (warpgroup_thread == 0) tma_store_wait<0>();
+  } else {  // role producer
+    if (lane == 0) {
+      int q_next_slot = 0;
+      unsigned int q_next_phase = 1;
+      int k_next_slot = 0;
+      unsigned int k_next_phase = 1;
+      int v_next_slot = 0;
+      unsigned int v_next_phase = 1;
+      const int tile = cta_x;
+      const tile_place head_tm = grouped_tile(tile, heads, tiles_m, 4);
+      const int head = head_tm.row, tm = head_tm.column;
+      const int i1 = (int)(head % 4);
+      const int i0 = (int)(head / 4);
+      const int m0 = 64 * tiles_m - 64 * tm - 64;
+      const int end = S < (m0 + 64) ? S : (m0 + 64);
+      const int last = 1 > (int)floor_div(end + 95, 96) ? 1 : (int)floor_div(end + 95, 96);
+      mbarrier_wait(empty_q, q_next_phase);
+      if (warpgroup_thread == 0) mbarrier_expect(full_q, 8192);
+      tma_load_4d(q, &q_map, full_q, 0, m0, i1, i0);
+      if (++q_next_slot == 1) { q_next_slot = 0; q_next_phase ^= 1; }
+      #pragma unroll 1
+      for (int t = 0; t < last; ++t) {
+        const int n0 = 96 * last - 96 * t - 96;
+        mbarrier_wait(&empty_k[k_next_slot], k_next_phase);
+        if (warpgroup_thread == 0) mbarrier_expect(&full_k[k_next_slot], 12288);
+        tma_load_4d(k + 6144 * k_next_slot, &k_map, &full_k[k_next_slot], 0, n0, i1, i0);
+        if (++k_next_slot == 3) { k_next_slot = 0; k_next_phase ^= 1; }
+        mbarrier_wait(&empty_v[v_next_slot], v_next_phase);
+        if (warpgroup_thread == 0) mbarrier_expect(&full_v[v_next_slot], 12288);
+        tma_load_4d(v + 6144 * v_next_slot, &v_map, &full_v[v_next_slot], 0, n0, i1, i0);
+        if (++v_next_slot == 3) { v_next_slot = 0; v_next_phase ^= 1; }
+      }
+    }
   }
 }
 
@@ -968,17 +967,30 @@ attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ 
   for (int which = 0; which < 2; ++which) {
     scale[which] = 1 <= S ? (1.0f / scale[which]) : 0.0f;
   }
+  cp_async_wait<0>();
+  __syncthreads();
   #pragma unroll
   for (int piece = 0; piece < 8; ++piece) {
     #pragma unroll
     for (int element_ = 0; element_ < 4; ++element_) {
       const int r = 8 * (element_ / 2) + lane / 4;
       const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
-      const int i2 = m0 + part + r;
-      const int col = n;
       const float attention_sum3 = acc[0][piece][element_] * scale[element_ / 2];  // attention : Attention at 14:5
       const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
-      if (i2 < S) O[(((long long)i0 * 4 + i1) * S + i2) * 64 + col] = fp16_of_float(attention);
+      swizzled_at<128>(q, part + r, n) = fp16_of_float(attention);
+    }
+  }
+  __syncthreads();
+  // region attention, attention.sum3: O
+  #pragma unroll
+  for (int turn_ = 0; turn_ < 4; ++turn_) {
+    const int piece = lane + 32 * turn_;
+    const int down = piece / 8;
+    const int i2 = down + m0 + part;
+    if (i2 < S) {
+      fp16 near[8];
+      load_near<8>(near, &swizzled_at<128>(q, down + part, 8 * piece - 64 * down));
+      store_near<8>(&O[(((long long)i0 * 4 + i1) * S + i2) * 64 + 8 * piece - 64 * down], near);
     }
   }
 }

@@ -106,9 +106,9 @@ def with_warps(module: plan.Module, number: int) -> plan.Module:
 def with_draws(module: plan.Module, number: int) -> plan.Module:
     """The module whose attention has its tiles drawn by a few CTAs, where it is of sm90's form and has heads."""
     one = attention_of(module)
-    if one is None or one.algo != "streaming_softmax" or one.order is None or not one.persistent:
+    if one is None or one.algo != "streaming_softmax" or one.order is None:
         return module
-    own = replace(one, order=plan.Order("drawn", one.order.width), persistent=1 + number % 5)
+    own = replace(one, order=plan.Order("drawn", one.order.width), persistent=1 + number % 5, threads=())
     return plan.Module(module.program, tuple(own if p is one else p for p in module.plans))
 
 

@@ -37,7 +37,7 @@ def drawn(**model: object) -> plan.Module:
     module = to_plan.lower(regions_of(attention(**{**FP16, **model})))
     one = module.plans[0]
     assert one.algo == ALGO and one.order is not None
-    own = replace(one, persistent=CTAS, order=plan.Order("drawn", one.order.width))
+    own = replace(one, persistent=CTAS, threads=(), order=plan.Order("drawn", one.order.width))
     return replace(module, plans=(own, *module.plans[1:]))
 
 

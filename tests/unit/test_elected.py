@@ -112,5 +112,20 @@ def test_each_warpgroup_of_a_role_has_one() -> None:
     assert codes_of(["role producer warpgroups 0..2", *(f"  {line}" for line in STORE)]) == ["tma_store"]
 
 
+def test_a_role_of_one_warp_has_one() -> None:
+    """Of several warps each has a lane of this number; warpgroups have no name there."""
+    for warps, guard, wanted in (
+        ("2..3", "lane = 0", []),
+        ("2..3", "warp.index = 2", ["tma_store"]),
+        ("2..4", "lane = 0", ["tma_store"]),
+        ("2..4", "warp.index = 2 and lane = 0", []),
+    ):
+        lines = (f"  {line}" for line in under(guard, STORE))
+        assert codes_of([f"role producer warps {warps}", *lines]) == wanted
+    named = ["  role producer warps 4..5", *(f"    {line}" for line in under("warpgroup.thread = 0", STORE))]
+    module = gpu.parse(TEXT.format(body="\n".join(named), block="256", threads=256))
+    assert "E1605" in {d.code for d in check_kernels(module)}
+
+
 def test_an_arrival_without_bytes_is_for_all() -> None:
     assert codes_of(["arrive full"]) == []

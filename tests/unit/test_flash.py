@@ -66,8 +66,8 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def with_few(module: plan.Module, ctas: int) -> plan.Module:
-    """The module whose first plan has this number of CTAs, so that each has several tiles."""
-    return replace(module, plans=(replace(module.plans[0], persistent=ctas), *module.plans[1:]))
+    """The module whose first plan has this number of CTAs, so that each has several tiles, and a warpgroup to fetch."""
+    return replace(module, plans=(replace(module.plans[0], persistent=ctas, threads=()), *module.plans[1:]))
 
 
 def assert_equals_playback(module: plan.Module, arrays: dict[str, np.ndarray], seed: int = 0, algo: str = ALGO) -> None:
@@ -96,6 +96,24 @@ def test_every_count_of_warpgroups_in_every_order(tile: tuple[int, int], seed: i
     module = regions_of(attention(causal=True, s=260, t=270, offset=10, d=64, **FP16))
     one = next(p for p in _fitting(module) if p.tile[:2] == tile)
     assert_equals_playback(with_few(plan.Module(module, (one,)), 1 + seed % 2), arrays_of(module, {}, seed), seed)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("tile", [(64, 64), (128, 48), (192, 96)])
+def test_one_warp_that_fetches_for_every_count_of_warpgroups(tile: tuple[int, int]) -> None:
+    """A CTA for each tile, and a few CTAs for all of them."""
+    module = regions_of(attention(causal=True, s=260, t=270, offset=10, d=64, **FP16))
+    one = next(p for p in _fitting(module) if p.tile[:2] == tile and not p.threads)
+    threads = (128 * one.consumers.count + 32,)
+    for ctas in (0, 2):
+        own = replace(one, threads=threads, regs=None, persistent=ctas)
+        assert_equals_playback(plan.Module(module, (own,)), arrays_of(module, {}, ctas), ctas)
+    for codes, refused in (
+        ({"E1525"}, {"threads": (threads[0] + 32,)}),
+        ({"E1510", "E1513", "E1581"}, {"regs": plan.Regs(24, 240)}),
+        ({"E1581"}, {"order": plan.Order("drawn", 2)}),
+    ):
+        assert codes & {d.code for d in check_plan(plan.Module(module, (replace(own, **refused),)))}
 
 
 @needs_host_compiler

@@ -1,8 +1,8 @@
 """The order of what a kernel does: one CTA's threads go through it at sizes at which its loops turn a few times.
 
 Of each slot of shared memory it is watched who reads and writes it, and whether that is known to be over where it is
-used again. A party (a warpgroup of a role, or all threads outside of roles) knows of itself after its barriers, of
-others by phases of mbarriers, and of an engine by waits for it.
+used again. A party (a warpgroup or a warp of a role, or all threads outside of roles) knows of itself after its
+barriers, of others by phases of mbarriers, and of an engine by waits for it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Touch:
 
 class Party:
     """Threads that go through a kernel together. `step` counts what they have told others, `met` their barriers,
-    `alone` is the guard that picks the one thread at work."""
+    `alone` is the guard that picks the one thread at work, by a name that tells threads `apart`."""
 
-    def __init__(self, names: dict[str, int], clock: Clock):
+    def __init__(self, names: dict[str, int], clock: Clock, apart: str = "thread.index"):
         self.names, self.clock, self.rings, self.cta = names, clock, {}, names["cluster.rank"]
-        self.step, self.met, self.alone, self.is_of_role = 1, 0, "", False
+        self.step, self.met, self.alone, self.apart = 1, 0, "", {"thread.index", apart}
         self.open: list[tuple[Any, Touch]] = []
         self.groups: dict[str, list[list[Touch]]] = {}
 
@@ -149,12 +149,11 @@ class Run:
         roles: list[Party] = []
         for at, s in enumerate(body):
             if s.kind == "role":
-                if s.get("unit") != "warpgroups":
-                    raise Lost
-                for index in range(s.get("last") - s.get("first")):
-                    own = Party({**party.names, "warpgroup.index": index}, party.tell())
-                    own.is_of_role = True
-                    roles.append(self._start(own, s.body))
+                first, is_wide = s.get("first"), s.get("unit") == "warpgroups"
+                for index in range(s.get("last") - first):
+                    own = {"warpgroup.index": index} if is_wide else {"warp.index": first + index}
+                    apart = "warpgroup.thread" if is_wide else "lane"
+                    roles.append(self._start(Party({**party.names, **own}, party.tell(), apart), s.body))
                 if at + 1 == len(body) or body[at + 1].kind != "role":
                     yield lambda: all(role in self.gone for role in roles)
                 continue
@@ -198,9 +197,8 @@ class Run:
 
     def _is_of_one(self, poly: Poly, party: Party) -> bool:
         """Whether at most one thread of a party can make an integer 0."""
-        own = {"thread.index", "warpgroup.thread"} if party.is_of_role else {"thread.index"}
         names = {atom for monomial in poly for atom in monomial}
-        return len(names) == 1 and names <= own
+        return len(names) == 1 and names <= party.apart
 
     def _each(self, s: Line, party: Party) -> Walk:
         yield from self._block(s.body, party)
@@ -398,8 +396,11 @@ def _is_like(one: Touch, other: Touch) -> bool:
 
 def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
     """The arrays that are not used in order at some sizes, and the lines of loops that turned; None where a run cannot
-    tell, or where sizes are symbols and no run has turned every ring of mbarriers."""
+    tell, or where sizes are symbols and no run has turned every ring of mbarriers that a loop uses."""
     symbols = text.symbols()
+    in_loops = {
+        m for s in statements(kernel.body) if s.kind == "for" for o in statements(s.body) for m in WORD.findall(o.text)
+    }
     guards = [half for s in kernel.body if s.kind == "assume" for half in s.get("guard")]
     faults, turned, least = set[str](), set[int](), dict[str, int]()
     for big in dict.fromkeys(("", *symbols)):
@@ -414,7 +415,8 @@ def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
                 faults |= run.faults
                 turned |= run.turned
                 least = {name: max(turns, least.get(name, 0)) for name, turns in run.turns().items()}
-    return (faults, turned) if not symbols or min(least.values(), default=2) > 1 else None
+    rings = (turns for name, turns in least.items() if name in in_loops)
+    return (faults, turned) if not symbols or min(rings, default=2) > 1 else None
 
 
 __all__ = ["disorder"]

@@ -27,6 +27,8 @@ OF_A_CTA = (  # names that tell its threads apart
     ("warpgroup.index", "warpgroup.thread"),
 )
 OF_A_WARPGROUP = (("warpgroup.thread",), *OF_A_CTA)
+OF_A_WARP = (("lane",), *OF_A_CTA)
+WARP = 32  # threads
 WORDS = {
     nodes.TmaLoad: "tma_load",
     nodes.TmaStore: "tma_store",
@@ -53,8 +55,9 @@ def _is_for_one(v: Visit) -> bool:
 
 
 def _is_one(v: Visit) -> bool:
-    """Whether one thread of the warpgroup, in a role, or of the CTA comes to a statement."""
-    ways = OF_A_WARPGROUP if any(isinstance(s, nodes.Role) for s in v.path) else OF_A_CTA
+    """Whether one thread of the warpgroup, in a role, of a role of one warp, or of the CTA comes to a statement."""
+    role = next((s for s in v.path if isinstance(s, nodes.Role)), None)
+    ways = OF_A_CTA if role is None else OF_A_WARP if role.threads == WARP else OF_A_WARPGROUP
     return not v.facts.is_reached or any(all(_is_fixed(name, v) for name in names) for names in ways)
 
 

@@ -18,9 +18,8 @@ from .nodes import Kernel, Place, Statement
 from .prove import Facts
 
 AXES = ("x", "y", "z")
-THREAD_NAMES = frozenset(
-    [*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane", "warpgroup.index", "warpgroup.thread"]
-)
+WARPGROUP_NAMES = frozenset(("warpgroup.index", "warpgroup.thread"))
+THREAD_NAMES = WARPGROUP_NAMES | {*(f"thread.{a}" for a in AXES), "thread.index", "warp.index", "lane"}
 GIVEN = frozenset(("arch", "by", "kind", "math", "op", "scope", "unit"))  # fields of words that the language gives
 PLACE_NAMES = THREAD_NAMES | {*(f"cta.{a}" for a in AXES), "cluster.rank"}
 
@@ -82,6 +81,8 @@ def _block(
         if blocks is not None:
             for inner, own_names, own_facts in blocks(s, arrays, facts):
                 known = {**names, **dict.fromkeys(own_names, s)} if own_names else names
+                if isinstance(s, nodes.Role) and s.unit != "warpgroups":  # which may begin inside of a warpgroup
+                    known = {n: own for n, own in known.items() if n not in WARPGROUP_NAMES}
                 yield from _block(inner, (*path, s), known, arrays, values, own_facts)
             continue
         defined, facts = _known_behind(s, facts)

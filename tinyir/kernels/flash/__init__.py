@@ -21,6 +21,7 @@ FAMILY = Family(
     needs=("consumers",),
     fields=(
         "stages",
+        "threads",
         "regs",
         "bind",
         "persistent",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
+from ..parts.drawn import is_drawn
 from ..parts.touched import walked_share
 from .declare import sizes_of, tiles_of
 from .match import flash_of
@@ -17,6 +20,11 @@ EXPONENTIALS = 16  # of an SM in a clock
 BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
 CHAIN_CLOCKS = {1: 250, 2: 0, 3: 0}  # of it beside, where warpgroups wait for memory: one alone hides nothing of it
 TILE_CLOCKS = 1500  # of each tile: the first scores, the last values, the way out
+END_CLOCKS = 400  # of each tile of an SM whose CTAs hide one another's ends
+NEXT_CLOCKS = 4500  # until a CTA that takes the place of another has its first block
+FEW = 2  # tiles of a CTA that walks over them: of few the longest is beside others that are long
+BROAD = 144  # columns of a block; beyond them registers leave less room to hide waits
+WIDE = 0.0035  # of a block's clocks, for each column more
 SM_BYTES_PER_US = 4.5e4  # that one SM fetches
 NEAR = 0.6  # of the time of computing: less of memory does not show
 MANY = 4  # times as many columns as rows
@@ -32,19 +40,34 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     flash, length = flash_of(kernel), kernel.column.size.evaluate(sizes)
     walks = -(-flash.height.evaluate(sizes) // tile.rows) * extent_of(flash.outer).evaluate(sizes)
     share = walked_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
-    blocks = -(-length // tile.columns) * share
+    all_blocks = -(-length // tile.columns)
+    blocks = all_blocks * share
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
-    weights = tile.rows * tile.columns / EXPONENTIALS * BESIDE[count]
+    weights = tile.rows * tile.columns / EXPONENTIALS
     tiles = tiles_of(plan, kernel)
     loads = load_clocks(kernel, plan, tile.rows * tile.columns, [read for read, _ in tiles])
     loads += len(tiles) * tile.rows * tile.columns / TILE_ELEMENTS
-    one = blocks * (products + weights + loads + BLOCK_CLOCKS) + TILE_CLOCKS
+    wide = 1 + WIDE * max(0, tile.columns - BROAD)
+    block = (products + weights * BESIDE[count] + loads + BLOCK_CLOCKS) * wide
     mine = max(walks / device.sms, 1.0)
-    waves = mine + (0.5 if blocks * tile.columns < length else -(-walks // device.sms) - mine)
+    is_uneven = blocks * tile.columns < length
+    most = all_blocks if is_uneven else blocks
+    if plan.persistent:
+        waves = mine + (0.5 if is_uneven else -(-walks // device.sms) - mine)
+        if is_uneven and mine <= FEW and not is_drawn(plan):
+            waves = max(waves, _blocks_together(mine, most, True) / blocks)
+        clocks = waves * (blocks * block + TILE_CLOCKS)
+    elif at.occupancy >= mine:  # all CTAs at once: those of an SM keep its units busy together
+        shared = (products + weights + loads + BLOCK_CLOCKS / 2) * wide
+        together = _blocks_together(mine, most, is_uneven) * shared + math.ceil(mine) * END_CLOCKS
+        clocks = longer_of(most * block + TILE_CLOCKS, together, SHARPNESS)
+    else:
+        balanced = mine * (blocks * block + TILE_CLOCKS) + (mine - 1) * NEXT_CLOCKS
+        clocks = longer_of(most * block + TILE_CLOCKS, balanced, SHARPNESS)
     of_block = tile.columns * (tile.deep + tile.wide + len(tiles) * tile.rows)
     fetched = walks * (blocks * of_block + tile.rows * tile.deep) * 2
-    compute = waves * one / device.clock_ghz / 1e3
+    compute = clocks / device.clock_ghz / 1e3
     memory = max(
         fetched / device.l2_bytes_per_us,
         at.work.bytes / device.dram_bytes_per_us,
@@ -56,9 +79,16 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         height = flash.height.evaluate(sizes)
         if height <= tile.rows and length >= MANY * height:  # few queries: columns are read once, from memory
             first = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # which all products wait for
-            chain = waves * blocks * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
+            chain = clocks / block * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
         parts[max(parts, key=parts.__getitem__)] = longer_of(compute + chain, memory, SHARPNESS) + first
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
+
+
+def _blocks_together(mine: float, most: float, is_uneven: bool) -> float:
+    """Blocks of the SM that has the most, where it has every tile that is a whole card's SMs behind the one before: of
+    `mine` tiles the longest, of `most` blocks, come first where they are `uneven`."""
+    count = math.ceil(mine)
+    return most * (count - (count * (count - 1) / (2 * mine) if is_uneven else 0))
 
 
 __all__ = ["flash_clocks"]

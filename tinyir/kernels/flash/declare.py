@@ -15,7 +15,7 @@ from ..attention.online import row_words
 from ..attention.score import score_of
 from ..family import Array, Needs, Problem
 from ..parts.drawn import turn_array, turn_barriers
-from ..resources import threads_of
+from ..resources import allotted, threads_of
 from .match import Box, flash_of
 
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
@@ -125,7 +125,7 @@ def limit_of(plan: Plan, kernel: Streaming) -> int:
         return launched_with(plan)
     has_work = score_of(kernel).work is not None
     beside = BESIDE + sizes_of(plan, kernel).width // 12 + has_work * min(OF_WORK, 3 * plan.tile[1] // 8)
-    return min(launched_with(plan), registers_of(plan, kernel) + beside)
+    return min(launched_with(plan), allotted(plan, registers_of(plan, kernel) + beside))
 
 
 def launched_with(plan: Plan) -> int:

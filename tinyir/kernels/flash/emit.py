@@ -29,11 +29,13 @@ from ..parts.arrays import shared
 from ..parts.drawn import WARP, before, is_drawn, over_tiles, turns_declared
 from ..parts.point import split
 from ..parts.tiles import fewer
+from ..resources import threads_of
 from .declare import SPAN, STAGED, STEP, STREAMED, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
+FIRST_LANE = (Bound(Expr.of("lane"), equals=ZERO),)
 MOST_TILES = 2**31 - 2**16  # so that a tile's number stays an int when CTAs go on
 
 
@@ -75,11 +77,10 @@ class _Template(OnlineSoftmax):
             nodes.Let(self.of("tiles.m"), high),
             nodes.Let(self.of("tiles"), Expr.of(self.of("heads")) * Expr.of(self.of("tiles.m"))),
         ]
-        body += [self._producer(tiles), self._consumer(tiles)]
-        threads = WARPGROUP * (1 + self.count)
+        body += sorted((self._producer(tiles), self._consumer(tiles)), key=lambda role: role.first)
         grid = (Expr.of(plan.persistent) if plan.persistent else heads * high,)
         regs = 0 if plan.regs else limit_of(plan, self.streaming)
-        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads,), tuple(body), regs=regs)
+        return Kernel(plan.name, plan.regions, plan.arch, grid, (threads_of(plan),), tuple(body), regs=regs)
 
     # --- declarations
 
@@ -107,17 +108,17 @@ class _Template(OnlineSoftmax):
 
     # --- the walk over tiles
 
-    def _over_tiles(self, tiles: Expr, body: Iterable[Statement], draws: bool = False) -> Statement:
+    def _over_tiles(self, tiles: Expr, body: Iterable[Statement], draws: bool = False) -> tuple[Statement, ...]:
         """The tiles of a CTA: heads that share keys and values in L2 together. Where later rows have more columns those
         come first, and last in every other group of heads: a CTA's tiles are as far apart as CTAs are many, so that
-        without turns the same CTAs would have the long tiles of each group. Of tiles that are drawn the longest of each
-        group come first."""
+        without turns the same CTAs would have the long tiles of each group. Where tiles are drawn, or have a CTA each,
+        the longest of each group come first."""
         plan, head, tm = self.plan, self.of("head"), self.of("tm")
         extents = (Expr.of(self.of("heads")), Expr.of(self.of("tiles.m")))
         number = Expr.of(self.of("tile"))
         width = plan.order.width if plan.order else 0
         place = Expr.of(self.of("tiles.m")) - 1 - tm if self.is_longest_last else Expr.of(tm)
-        is_turning = self.is_longest_last and width > 0 and not is_drawn(plan)
+        is_turning = self.is_longest_last and width > 0 and plan.persistent > 0 and not is_drawn(plan)
         lets = [nodes.Order((head, tm), number, extents, width, is_turning)]
         lets += [nodes.Let(n, e) for n, e in split(Expr.of(head), self.kernel.outer).items()]
         lets += [nodes.Let(self.of("m0"), plan.tile[0] * place), *self.limits(), *self.walk.setup]
@@ -136,9 +137,12 @@ class _Template(OnlineSoftmax):
         any_end = Expr.of(f"{some}.end")
         known = (nodes.Least(f"{some}.end", (ONE, self.walk.end)), nodes.Most(some, (ZERO, any_end)))
         known = known if self.score.limits else ()
-        one = (*cursors, self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop), draws=True))
+        one = (*cursors, *self._over_tiles(tiles, (*known, *self._fetch("q", self.m0), loop), draws=True))
         regs = self.plan.regs.producer if self.plan.regs else 0
-        return nodes.Role("producer", "warpgroups", 0, 1, (nodes.If(FIRST_THREAD, one),), regs)
+        warps = WARPGROUP // WARP * self.count
+        unit, first = ("warps", warps) if self.plan.threads else ("warpgroups", 0)
+        elected = FIRST_LANE if self.plan.threads else FIRST_THREAD
+        return nodes.Role("producer", unit, first, first + 1, (nodes.If(elected, one),), regs)
 
     def _fetch(self, word: str, row: Expr) -> tuple[Statement, ...]:
         """One operand's tile into the next slot of its ring: from this row on, or this column of scores."""
@@ -170,11 +174,12 @@ class _Template(OnlineSoftmax):
         body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
         body += [self.score_registers(), self.weight_registers(), *self.ahead_registers(), *self.sum_registers()]
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
-        body.append(self._over_tiles(tiles, self._tile()))
+        body += self._over_tiles(tiles, self._tile())
         tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
         body += [nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, tokens),))] if tokens else []
         regs = self.plan.regs.consumer if self.plan.regs else 0
-        return nodes.Role("consumer", "warpgroups", 1, 1 + self.count, tuple(body), regs)
+        first = 0 if self.plan.threads else 1
+        return nodes.Role("consumer", "warpgroups", first, first + self.count, tuple(body), regs)
 
     def _tile(self) -> Iterable[Statement]:
         """One tile of rows."""

@@ -9,7 +9,7 @@ from ..check.case import Case
 from ..parts.contraction_fields import grouped
 from ..resources import MAX_STAGES
 from .declare import STREAMED
-from .legal import LEAST_STAGES, MOST_CONSUMERS, bind_of
+from .legal import LEAST_STAGES, MOST_CONSUMERS, bind_of, threads_of_one_warp
 from .match import flash_of
 
 
@@ -31,6 +31,7 @@ def fields(case: Case) -> Fields:
 
     return {
         "stages": only(*range(LEAST_STAGES, MAX_STAGES + 1)),
+        "threads": only((), (threads_of_one_warp(plan.consumers.count),)),
         "consumers": only(*(Consumers(count, "cooperative") for count in range(1, MOST_CONSUMERS + 1))),
         "bind": only(bind_of(flash_of(kernel))),
         "order": grouped(may_be_drawn=True) if flash_of(kernel).outer else only(None),

@@ -8,10 +8,10 @@ from ...ir.plan import Bind, Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
-from ...target.hopper import WARPGROUP_ROWS
+from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention.score import blocks_split
 from ..family import Problem
-from ..parts.drawn import is_drawn
+from ..parts.drawn import WARP, is_drawn
 from .declare import ADDRESSING, SPAN, STEP, most_registers, registers_of, tiles_of
 from .match import WIDEST, Flash, flash_of
 
@@ -60,10 +60,12 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         if columns % SPAN:
             wanted = Phrase("columns in steps of {span}, as the rows of {tensor}", span=SPAN, tensor=read.tensor)
             yield "tile", list(plan.tile), wanted
-    if plan.threads or plan.micro or plan.warp_tile or plan.cluster or plan.split_k or plan.swap_ab or plan.layout:
-        word = next(
-            w for w in ("threads", "micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w)
-        )
+    if plan.threads and plan.regs:
+        yield "regs", "stated", Phrase("no `{word}`: registers are handed on by whole warpgroups", word="regs")
+    if plan.threads and is_drawn(plan):
+        yield "order", plan.order.by, Phrase("a producer of a warpgroup, which draws: no `{word}`", word="threads")
+    if plan.micro or plan.warp_tile or plan.cluster or plan.split_k or plan.swap_ab or plan.layout:
+        word = next(w for w in ("micro", "warp_tile", "cluster", "split_k", "swap_ab", "layout") if getattr(plan, w))
         yield word, "stated", Phrase("no `{word}`", word=word)
     wanted = bind_of(kernel)
     if set(plan.bind) != set(wanted):
@@ -81,6 +83,11 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
                 most_registers=most_registers(plan),
             ),
         )
+
+
+def threads_of_one_warp(consumers: int) -> int:
+    """Threads of a CTA whose producer is one warp, and not a warpgroup."""
+    return WARPGROUP * consumers + WARP
 
 
 def bind_of(kernel: Flash) -> tuple[Bind, ...]:
@@ -113,4 +120,4 @@ def unmoved(kernel: Flash, plan: Plan, problem: Problem) -> Iterator[tuple[str, 
             yield "load", plan.name, Phrase("nothing assumes {need}", need=need)
 
 
-__all__ = ["bind_of", "legal"]
+__all__ = ["bind_of", "legal", "threads_of_one_warp"]

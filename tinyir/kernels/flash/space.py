@@ -11,6 +11,7 @@ from ...ir.model import Model
 from ...ir.plan import Async, Cache, Consumers, Edge, Load, Order, Plan, Regs, Store
 from ...ir.traits import extent_of, sizes_of
 from ...kit.phrase import Phrase
+from ...kit.records import replace
 from ...target.device import Device
 from ...target.hopper import WARPGROUP_ROWS
 from ..attention import Streaming
@@ -19,10 +20,12 @@ from ..attention.score import blocks_split
 from ..candidate import holds_everywhere
 from ..family import Problem, Proposal
 from ..parts.boxes import STRIDE_BYTES
+from ..parts.drawn import is_drawn
 from ..parts.guards import guarded_axes
 from ..parts.touched import walked_share
+from ..resources import taken_by
 from .declare import ADDRESSING, SPAN, STEP, STREAMED, declare, most_registers, registers_of
-from .legal import bind_of
+from .legal import bind_of, threads_of_one_warp
 from .match import Flash, flash_of
 
 CONSUMERS = (2, 3, 1)
@@ -33,6 +36,7 @@ SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together
 MOST_STREAMED = 8 * SHARE_OF_L2  # measured on an H200: 67 to 268 MB are faster, 537 MB slower
 MOST_ORDER = 256
 MOST_DRAWN = 128  # columns of a head: of 256, tiles that are drawn are slower than those that take turns
+MOST_STARTED = 2  # tiles for each SM, where the CTA of one starts as that of another ends
 LEAST_DRAWN = (
     40_000  # elements of keys that a tile meets: measured on an H200, with 37,000 it is slower, with 41,000 faster
 )
@@ -44,6 +48,7 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     if isinstance(found, str):
         return ()
     ways, proposals = tuple(_ways(found, problem.model)), []
+    is_low = found.height.constant is not None and found.height.constant <= WARPGROUP_ROWS
     height, shorter = found.height.constant, (STEP,) if found.block % COLUMNS[-1] else ()
     for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
         for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
@@ -51,7 +56,8 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 if tiles and columns % SPAN:
                     continue
                 plan = _largest(found, problem, card, count, columns, ahead, tiles, assume)
-                proposals.append(Proposal(plan, _refused(plan, kernel)))
+                plans = (plan,) if ahead or is_low else (plan, *_at_once(found, plan, problem, card))
+                proposals += [Proposal(one, _refused(one, kernel)) for one in plans]
     return tuple(proposals)
 
 
@@ -121,6 +127,25 @@ def _largest(
     return plan
 
 
+def _at_once(found: Flash, plan: Plan, problem: Problem, card: Device) -> Iterator[Plan]:
+    """Plans with a CTA for each tile, where there are few at the first shape set: CTAs of one consumer and of a warp
+    that fetches, which an SM has several of, so that all run at once; and where rows see columns of different number,
+    CTAs that start as others end, the longest first."""
+    kernel, sizes = found.streaming, sizes_of(problem.model)
+    count = -(-found.height.evaluate(sizes) // plan.tile[0]) * extent_of(found.outer).evaluate(sizes)
+    alone = replace(plan, persistent=0, order=plan.order and replace(plan.order, by="group"))
+    if plan.consumers.count == 1:
+        thin = replace(alone, threads=(threads_of_one_warp(1),))
+        for one in (replace(thin, stages=stages, asynchrony=Async(stages)) for stages in STAGES):
+            ctas = taken_by(one, declare(one, problem)).occupancy
+            if ctas > 1 and count <= ctas * card.sms:
+                yield one
+                break
+    is_uneven = walked_share(problem.region, kernel, plan.tile[:2], sizes) < 1
+    if card.sms < count <= MOST_STARTED * card.sms and is_uneven and not is_drawn(plan):
+        yield alone
+
+
 def _plan(
     found: Flash,
     problem: Problem,
@@ -170,8 +195,8 @@ def _order(found: Flash, problem: Problem, card: Device, tile: tuple[int, int]) 
     tiles = -(-found.height.evaluate(sizes) // tile[0]) * extent_of(found.outer).evaluate(sizes)
     share, depth = walked_share(problem.region, kernel, tile, sizes), max(kernel.sizes)
     met = kernel.column.size.evaluate(sizes) * share * depth
-    is_drawn = share < 1 and tiles > card.sms and met >= LEAST_DRAWN and depth <= MOST_DRAWN
-    return Order("drawn" if is_drawn else "group", _together(found, problem.model))
+    draws = share < 1 and tiles > card.sms and met >= LEAST_DRAWN and depth <= MOST_DRAWN
+    return Order("drawn" if draws else "group", _together(found, problem.model))
 
 
 def _is_read_once(found: Flash, model: Model, rows: int) -> bool:

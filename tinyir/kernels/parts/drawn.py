@@ -51,14 +51,16 @@ def over_tiles(
     ends: Expr,
     body: tuple[Statement, ...],
     draws: bool,
-) -> nodes.For:
-    """The tiles of a CTA: those a whole grid apart, or the first of these and what is drawn, by those who say so."""
-    tile, first = fresh("tile"), Expr.of("cta.x")
-    step = Expr.of(plan.persistent) if plan.persistent else ends
+) -> tuple[Statement, ...]:
+    """The tiles of a CTA: its own, those a whole grid apart, or the first of these and what is drawn, by those who say
+    so."""
+    tile, first, step = fresh("tile"), Expr.of("cta.x"), Expr.of(plan.persistent)
+    if not plan.persistent:
+        return (nodes.Let(tile, first), *body)
     if not is_drawn(plan):
-        return nodes.For(tile, first, ends, body, step=step)
+        return (nodes.For(tile, first, ends, body, step=step),)
     source = nodes.Place(counter_of(plan, problem).name, (ZERO,)) if draws else None
-    return nodes.For(tile, first, ends, body, step, 1, source, *map(fresh, WORDS))
+    return (nodes.For(tile, first, ends, body, step, 1, source, *map(fresh, WORDS)),)
 
 
 def counter_of(plan: Plan, problem: Problem) -> Tensor:

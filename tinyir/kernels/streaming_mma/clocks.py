@@ -14,7 +14,7 @@ from .match import factors_of
 
 EXPONENTIALS = 16  # of an SM in a clock
 BESIDE = 0.9  # how much of the exponentials' time stays beside the products
-BLOCK_CLOCKS = 120  # of each block of a CTA: its barrier, the copies' addresses
+BLOCK_CLOCKS = 220  # of each block of a CTA: its barrier, the copies' addresses
 CHAIN_CLOCKS = 1100  # of a block of one warp whose SM has no other: fragments, shuffles, the first products
 TILE_CLOCKS = 1800  # of each tile: the query, the first key, the way out
 SHARED_BYTES = 128  # a clock, of an SM

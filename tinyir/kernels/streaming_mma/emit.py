@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...ir.accumulate import literal
+from ...ir.body import Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -30,13 +31,14 @@ from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.boxes import at_least
 from ..parts.fold import type_of
-from ..parts.point import Values, below, guarded, named, split
+from ..parts.point import Values, below, element_store, guarded, named, split
 from ..parts.tiles import fewer
 from .declare import arrays_of, declare, sizes_of
-from .match import STEP, Factor, factors_of
+from .match import STEP, Factor, factors_of, leaving_together
 
 MOST_TILES = 2**31 - 1
 SHAPE = "m16n8k16"
+LANES = 32
 
 
 def warps_kernel(plan: Plan, problem: Problem) -> Kernel:
@@ -195,9 +197,42 @@ class _Template(OnlineSoftmax):
     # --- the output
 
     def _leave(self) -> Iterable[Statement]:
-        """Sums over totals, the values after them, and the stores."""
+        """Sums over totals, the values after them, and the stores: of neighbours together, where each warp leaves its
+        rows in the query's tile, which nobody reads any more."""
         yield from self.rows_done()
-        yield self._each("acc", tuple(self.elements(ZERO, {})))
+        width = leaving_together(self.streaming)
+        if not width:
+            yield self._each("acc", tuple(self.elements(ZERO, {})))
+            return
+        (item,), own = self.second.yields, Place(self.of("q"), (self.part + self._r, self._n))
+        first = tuple(token for token in self.tokens if token.startswith("first."))
+        if first:  # a tile without a block has not waited for its query
+            yield nodes.WaitGroup("cp_async", 0, first)
+        yield nodes.Barrier("cta")
+        yield self._each("acc", tuple(self.elements(ZERO, {item.output: own})))
+        yield nodes.Barrier("cta")
+        in_row = self.streaming.sizes[1] // width
+        pieces = self.held.count * in_row
+        turns, e = -(-pieces // LANES), self.of("e")
+        turn, number, down = self.of("turn"), self.of("piece"), Expr.of(self.of("down"))
+        across = width * (Expr.of(number) - in_row * down) + e
+        point = {n: Expr.of(m) for n, m in self.streaming.meets} | {self.streaming.width[0].name: across}
+        dtype, over = self.arrays["q"].dtype, ((e, Expr.of(width)),)
+        near = nodes.Reg(self.of("near"), type_of(dtype, width))
+        value = Read(own.name, (self.part + down, across), dtype)
+        moves = (
+            near,
+            nodes.Assign(Place(near.name, (Expr.of(e),)), value, over, width),
+            element_store(item, Read(near.name, (Expr.of(e),), dtype), point, self.second.iters, (), over, width),
+        )
+        guard = (*below(Expr.of(number), Expr.of(pieces)), *self.row_guard)[pieces % LANES == 0 :]
+        body = (
+            nodes.Let(number, Expr.of("lane") + (LANES * Expr.of(turn) if turns > 1 else 0)),
+            nodes.Let(str(down), Expr.of(number) // in_row),
+            nodes.Let(self.row.name, self.m0 + self.part + down),
+            *((nodes.If(guard, moves),) if guard else moves),
+        )
+        yield from (nodes.For(turn, ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
 
 
 __all__ = ["warps_kernel"]

@@ -4,11 +4,12 @@ of, and a weight that is one exponential."""
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from ...ir.body import Axis, Body, Gather, Read, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES, is_multiple
-from ...ir.region import Region
+from ...ir.region import Region, Tensor
 from ...ir.runs import offset_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
@@ -107,17 +108,36 @@ def _width(region: Region, body: Body, across: tuple[Axis, ...]) -> int:
     """The most neighbours that a copy moves: each at a multiple of itself."""
     if not isinstance(body, Read):
         return 0
-    inner, shape = across[-1], next(t for t in region.inputs if t.name == body.tensor).type.shape
-    rest = offset_of(shape, body.index) - inner.name
+    tensor = next(t for t in region.inputs if t.name == body.tensor)
+    return _side_by_side(tensor, body.index, across)
+
+
+def _side_by_side(tensor: Tensor, index: Sequence[Expr], across: tuple[Axis, ...]) -> int:
+    """The most neighbours along some axes that one access has, each access at a multiple of itself."""
+    inner, shape = across[-1], tensor.type.shape
+    rest = offset_of(shape, index) - inner.name
     names = {a.name for a in across}
-    if inner.name in rest.names() or len(across) > 1 and any(n in names for e in body.index[:-1] for n in e.names()):
+    if inner.name in rest.names() or len(across) > 1 and any(n in names for e in index[:-1] for n in e.names()):
         return 0
-    sizes = (size // body.dtype.bytes for size in COPIES if size <= ACCESS_BYTES)
+    sizes = (size // tensor.type.dtype.bytes for size in COPIES if size <= ACCESS_BYTES)
     return next((w for w in sizes if is_multiple(rest, w) and _divides(w, inner.size, shape[-1])), 0)
+
+
+@functools.lru_cache(maxsize=256)
+def leaving_together(kernel: Streaming) -> int:
+    """Neighbours of the output that leave at once, through the query's tile, which has room for them; 0 where elements
+    leave one by one."""
+    (item, *others), query = kernel.second.yields, factors_of(kernel)[0].body.dtype
+    tensor = next(t for t in kernel.second.outputs if t.name == item.output)
+    (deep, wide), width = kernel.sizes, kernel.width[0]
+    is_split = any(width.name in bound.expr.names() for bound in item.guard)
+    if others or is_split or wide > deep or tensor.type.dtype != query:
+        return 0
+    return _side_by_side(tensor, item.index, (width,))
 
 
 def _divides(width: int, *sizes: Expr) -> bool:
     return all(is_multiple(size, width) for size in sizes)
 
 
-__all__ = ["DTYPES", "STEP", "Factor", "factors_of", "fault_of", "two_regions_of_warps"]
+__all__ = ["DTYPES", "STEP", "Factor", "factors_of", "fault_of", "leaving_together", "two_regions_of_warps"]

@@ -338,12 +338,11 @@ class Ampere:
 
     def _lies_whole(self: Any, s: nodes.Assign) -> bool:
         """Whether neighbours in an array of dynamic shared memory are one access: 16 bytes, the first at a multiple of
-        them; of other arrays the compiler knows that by itself."""
+        them; a swizzle moves such pieces whole. Of other arrays the compiler knows that by itself."""
         array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
         if (
             not self.dynamic
             or not isinstance(array, nodes.Shared)
-            or array.swizzle
             or array.cluster
             or s.vector * array.type.dtype.bytes != ACCESS_BYTES
         ):

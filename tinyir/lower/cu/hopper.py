@@ -147,16 +147,16 @@ class Hopper(Matrices):
         self.say(f"if (++{slot} == {cursor.ring}) {{ {slot} = 0;{flip} }}")
 
     def _role(self: Any, s: nodes.Role) -> None:
-        if s.unit != "warpgroups":
-            raise refuse("E1620", self.kernel.name, s.span, what=Phrase("role of single warps"))
+        each = s.threads // (s.last - s.first)
+        low, high = each * s.first, each * s.last
         index = self._spell("thread.index")
-        last = "" if s.last * WARPGROUP == self.kernel.threads else f"{index} < {s.last * WARPGROUP}"
-        first = f"{index} >= {s.first * WARPGROUP}" if s.first else ""
+        last = "" if high == self.kernel.threads else f"{index} < {high}"
+        first = f"{index} >= {low}" if low else ""
         condition = " && ".join(c for c in (first, last) if c) or "true"
         before = self.before if isinstance(self.before, nodes.Role) else None
         if before:
             self.lines.pop()
-        is_rest = before is not None and before.first == 0 and before.last == s.first and not last
+        is_rest = before is not None and before.first == 0 and before.threads == low and not last
         self.say(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}")
         self.depth += 1
         known = dict(self.integers.ranges)
@@ -164,8 +164,7 @@ class Hopper(Matrices):
             arch = ARCHS[self.kernel.arch]
             entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
             self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
-        count = s.last - s.first
-        self.integers.ranges["warpgroup.index"] = Interval(0, count - 1)
+        self.integers.ranges["warpgroup.index"] = Interval(0, s.last - s.first - 1)
         if self._uses(s.body, "warpgroup.index"):
             value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
             self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")

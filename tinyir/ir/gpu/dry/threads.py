@@ -41,9 +41,9 @@ class Threads:
     def __init__(self, run: Any, cta: int, number: int):
         self.run = run
         self.party = Party(cta * run.groups + number, cta)
-        self.group = number
         first = number * run.unit
         count = min(run.unit, run.kernel.threads - first)
+        self.threads = range(first, first + count)
         self.names: dict[str, Any] = {**run.sizes, **places(run.kernel, run.cluster, cta, first, count)}
         self.rings: dict[str, int] = {}
         self.came: dict[tuple[Any, ...], int] = {}  # how often, to each barrier
@@ -152,11 +152,13 @@ class Threads:
         yield from self.block(step.body, at)
 
     def _role(self, s: nodes.Role, step: Step, at: At, here: Here) -> Iterator[Wish]:
-        if s.unit != "warpgroups":
-            raise Unknown
-        if s.first <= self.group < s.last:
+        each = s.threads // (s.last - s.first)
+        low, high = each * s.first, each * s.last
+        if low < self.threads.stop and self.threads.start < high:
+            if self.threads.start < low or high < self.threads.stop:
+                raise Unknown  # some of these threads alone
             index = self.names["warpgroup.index"]
-            self.names["warpgroup.index"] = self.group - s.first
+            self.names["warpgroup.index"] = (self.threads.start - low) // WARPGROUP
             yield from self.block(step.body, at)
             self.names["warpgroup.index"] = index
 
