@@ -30,7 +30,7 @@ CASES = {  # widths of accesses, tensors, body
         "for i0: 72\n%y = reduce sum (k0: R) : fp32 { cast(X[k0, i0]) : fp32 }\nyield Y[i0] = %y",
     ),
     "any length": (
-        {1},
+        {4, 1},
         "in X : fp32[R, N]\nout Y : fp32[N]",
         "for i0: N\n%y = reduce max (k0: R) : fp32 { X[k0, i0] }\nyield Y[i0] = %y",
     ),
@@ -67,6 +67,19 @@ CASES = {  # widths of accesses, tensors, body
         {4, 1},
         "in X : fp32[R, 96]\nin Z : fp32[R, 92]\nout Y : fp32[72]",
         "for i0: 72\n%y = reduce sum (k0: R) : fp32 { mul(X[k0, i0 + 6], Z[k0, i0 + 1]) }\nyield Y[i0] = %y",
+    ),
+    "rows of an odd length": (
+        {8, 1},
+        "in X : fp16[R, 75]\nin m : fp32[R]\nout Y : fp32[75]\nout Z : fp16[75]",
+        "for i0: 75\n%y = reduce sum (k0: R) : fp32 { mul(cast(X[k0, i0]) : fp32, m[k0]) }\n"
+        "%z = reduce max (k0: R) : fp32 { cast(X[k0, i0]) : fp32 }\nyield Y[i0] = %y\nyield Z[i0] = cast(%z) : fp16",
+    ),
+    "chunks of a batch of rows of an odd length": (
+        {8, 1},
+        "in X : fp16[3, R, 83]\nout Y : fp32[3, 2, 83]",
+        "for i0: 3, c0: 2, i1: 83\n"
+        "%y = reduce sum (k0: 160) : fp32 { cast(X[i0, 160*c0 + k0, i1]) : fp32 where 160*c0 + k0 < R else 0.0 }\n"
+        "yield Y[i0, c0, i1] = %y",
     ),
     "products of integers": (
         {4, 1},
@@ -122,7 +135,15 @@ def test_lines_are_whole_and_each_number_is_read_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "steps"), [(8192, 8192, {1, 2}), (32768, 1024, {2}), (1 << 20, 16, {2}), (512, 4096, {1})]
+    ("rows", "columns", "steps"),
+    [
+        (8192, 8192, {1, 2}),
+        (32768, 1024, {2}),
+        (1 << 20, 16, {2}),
+        (512, 4096, {1}),
+        (4093, 4093, {2}),
+        (1 << 18, 127, {2}),
+    ],
 )
 def test_columns_of_large_matrices_are_folded_at_full_width(rows: int, columns: int, steps: set[int]) -> None:
     text = region_text(

@@ -59,6 +59,7 @@ def several(*lanes: int) -> set[tuple[int, int, int]]:
 @pytest.mark.parametrize(
     ("length", "wanted"),
     [
+        (7, {*several(1, 8), (32, 4, 1), (32, 1, 1), (64, 1, 1)}),
         (20, {*several(4, 8, 16, 32), (32, 1, 1), (64, 1, 1)}),
         (64, {*several(4, 8, 16, 32), (32, 1, 1), (64, 1, 1)}),
         (333, {*several(16, 32), (32, 1, 1), (64, 1, 1)}),

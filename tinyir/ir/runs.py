@@ -136,18 +136,33 @@ def map_run(region: Region, count: int, width: int) -> Run | None:
 
 @functools.lru_cache(maxsize=4096)
 def column_run(region: Region, width: int) -> Run | None:
-    """The run of the last axis of what folds columns, in vectors of `width`: all rows of what is read begin as far
-    behind a whole access, though not on one, `X[i0 + 8192*k0 + 1]`. None where they do not."""
+    """The run of the last axis of what folds columns, in vectors of `width`: all that is read begins as far behind a
+    whole access, in each row of the fold, though not on one: `X[i0 + 8192*k0 + 1]`, or `X[4093*k0 + i0]`, whose rows
+    begin where those `width` before them do. None where they do not."""
     found = map_run(region, 1, width)
     whole = found if found is not None and found.is_whole else None
     axes = region.iters[-1:]
     starts = [s for s in _starts(region, (axes,), is_everywhere=True) if not s.is_written]
     if whole is not None and not _singles(starts, width) or not starts or not _folds_by_neighbours(region):
         return whole
-    skew = Expr.of(next((c for c, m in starts[0].at.terms if not m), 0) % width)
+    skew = Expr.of(0)
+    for c, m in starts[0].at.terms:
+        skew = skew + Expr(((c % width, m),)) if c % width else skew
     is_even = all(s.step == s.shared == 1 and is_multiple(s.at - skew, width) for s in starts)
     run = Run(axes, width, skew)
-    return run if is_even and _fits(starts, width) and _is_worth_cutting(run) else whole
+    is_known = skew.constant is not None or _returns(region, skew, width)
+    return run if is_even and is_known and _fits(starts, width) and _is_worth_cutting(run) else whole
+
+
+def _returns(region: Region, start: Expr, width: int) -> bool:
+    """Whether rows of a region's folds begin where those `width` rows before them do: all are along one axis, of which
+    the place is a multiple."""
+    folds = [n for b in bodies_of(region) for n in walk(b) if isinstance(n, Reduce)]
+    axes = {a.name for fold in folds for a in fold.axes}
+    if len(axes) != 1 or any(len(fold.axes) != 1 for fold in folds):
+        return False
+    (along,) = axes
+    return is_multiple(start.substitute({along: Expr.of(along) + width}) - start, width)
 
 
 @functools.lru_cache(maxsize=4096)

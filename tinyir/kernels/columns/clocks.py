@@ -6,6 +6,7 @@ import math
 
 from ...ir.plan import Plan
 from ...ir.rules import product
+from ...ir.runs import column_run
 from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
@@ -13,12 +14,14 @@ from ..parts.boxes import LINE_BYTES
 from ..parts.waiting import BARRIER_CLOCKS, MAP_ISSUE, WAITING_SHARPNESS
 from ..resources import threads_of
 from .declare import rounds_of
-from .match import length_of
+from .match import covered_of, is_slanted, length_of, runs_of_columns, tiles_of
 
 PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
 SECTOR = 32  # bytes that memory moves at least
 SHARED_CLOCKS = 30  # of an element that comes from shared memory
 FOLDED_BYTES = 4  # of a sum
+SINGLES = 24  # elements that a thread at the end of a row has on their way
+ENDS_SHARE = 0.5  # of their time, that the other CTAs do not take as well
 ON_THEIR_WAY = 4  # accesses of a thread, with the registers that the compiler gives it
 
 
@@ -30,15 +33,23 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     rows = extent_of(region.iters[:-1]).evaluate(sizes)
     length = length_of(region).evaluate(sizes)
     threads, width = threads_of(plan), plan.widest
-    ctas = rows * -(-columns // plan.tile[0])
+    run = column_run(region, width) if plan.vectorize else None
+    tiles = tiles_of(run, plan.tile[0]).evaluate(sizes) if run else -(-columns // plan.tile[0])
+    ctas = rows * tiles
     each = -(-length // plan.threads[1])  # elements of a fold, of a thread
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
     item = max((t.type.dtype.bytes for t in region.inputs), default=1)
     line = plan.tile[0] * item
     loss = max(1.0, SECTOR / line, 1 + PIECE_LOSS * (1 - line / LINE_BYTES))
+    first = run or runs_of_columns(region)[0]
+    if not run and first and is_slanted(first):  # each access of a warp has a sector more
+        loss *= (line + SECTOR) / line
+    if run and is_slanted(run):  # rows begin anywhere in a sector, and each tile has some of the next one's columns
+        loss *= (line + SECTOR / 2) / (covered_of(run, plan.tile[0]) * item)
     resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
     many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
-    under_way = min(ctas, device.sms * resident) * threads * min(each, many) * width * item
+    busy = columns / (tiles * (covered_of(run, plan.tile[0]) if run else plan.tile[0]))  # threads that have a column
+    under_way = min(ctas, device.sms * resident) * threads * busy * min(each, many) * width * item
     waited = read * device.dram_latency_ns / 1e3 / max(under_way, 1.0)
     busiest = device.sms * -(-ctas // device.sms) / max(ctas, 1)
     moved = at.work.bytes + (loss - 1) * read
@@ -47,11 +58,15 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     turns = -(-each // ON_THEIR_WAY)
     issue = ctas * threads * each * (width * 2 + MAP_ISSUE / 2) / device.arch.warp / device.arch.schedulers / device.sms
     latency = waves * (turns * device.dram_latency_ns + meeting / device.clock_ghz + device.dram_latency_ns) / 1e3
+    ends = 0.0
+    if run and run.start.constant != 0:  # threads at the ends of rows take their columns one by one
+        ends = each * width / SINGLES * device.dram_latency_ns / 1e3
+    memory = longer_of(moved * max(1.0, busiest * 0.75) / device.dram_bytes_per_us, waited, WAITING_SHARPNESS)
     return Clocks(
         {
-            "memory": longer_of(moved * max(1.0, busiest * 0.75) / device.dram_bytes_per_us, waited, WAITING_SHARPNESS),
+            "memory": memory + ENDS_SHARE * ends,
             "compute": issue / device.clock_ghz / 1e3,
-            "latency": latency,
+            "latency": latency + ends,
         }
     )
 

@@ -4,10 +4,11 @@ the fold]`."""
 from __future__ import annotations
 
 from ...ir.plan import Vectorize
-from ...ir.runs import WIDTHS, column_run
+from ...ir.runs import WIDTHS, Run, column_run
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
+from .match import is_slanted
 
 WARP = 32
 
@@ -23,7 +24,12 @@ def fields(case: Case) -> Fields:
         "micro": only((plan.widest,)),
         "threads": where(
             "[x, y], 32 = n * x, y = 2 ** m",
-            lambda given: len(given) == 2 and WARP % given[0] == 0 and given[1] & (given[1] - 1) == 0,
+            lambda given: (
+                len(given) == 2
+                and WARP % given[0] == 0
+                and given[1] & (given[1] - 1) == 0
+                and _covers(column_run(region, plan.widest) if plan.vectorize else None, *given)
+            ),
         ),
         "bind": bound(
             (parts_of_axes(region.iters, "o"), "cta.x"),
@@ -31,6 +37,11 @@ def fields(case: Case) -> Fields:
         ),
         "vectorize": only((), *((Vectorize(last[0].name, run.width),) for run in runs if last)),
     }
+
+
+def _covers(run: Run | None, lanes: int, rows: int) -> bool:
+    """Whether threads whose accesses begin elsewhere in each row have columns in common, and rows that return."""
+    return run is None or not is_slanted(run) or lanes > 1 and rows % run.width == 0
 
 
 __all__ = ["fields"]

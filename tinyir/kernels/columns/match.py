@@ -47,4 +47,20 @@ def length_of(region: Region) -> Expr:
     return extent_of(folds_of_columns(region)[0].expr.axes)
 
 
-__all__ = ["folds_of_columns", "length_of", "runs_of_columns"]
+def is_slanted(run: Run) -> bool:
+    """Whether rows of the fold begin elsewhere between two whole accesses each."""
+    return run.start.constant is None
+
+
+def covered_of(run: Run, tile: int) -> int:
+    """Columns that a CTA has in all its rows."""
+    return tile - run.width if is_slanted(run) else tile
+
+
+def tiles_of(run: Run, tile: int) -> Expr:
+    """CTAs along the columns."""
+    size = run.extent if is_slanted(run) else run.extent + run.skew
+    return size.ceildiv(covered_of(run, tile))
+
+
+__all__ = ["covered_of", "folds_of_columns", "is_slanted", "length_of", "runs_of_columns", "tiles_of"]

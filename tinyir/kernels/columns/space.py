@@ -5,16 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.expr import ZERO
 from ...ir.plan import Bind, Plan, Vectorize
 from ...target.device import Device
 from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..parts.kept import words_beside
-from .match import folds_of_columns, runs_of_columns
+from .match import covered_of, folds_of_columns, is_slanted, runs_of_columns
 
 THREADS = (128, 256, 512)
 LANES = (32, 16, 8, 4, 2, 1)  # along the columns
+MOST_BESIDE = 32  # threads of a column that begins between accesses: 64 took 1.4 times as long on an H200
+FEWEST = 4  # of them where one of each row of threads is a neighbour's too
 
 
 def propose_columns(problem: Problem, card: Device) -> Iterator[Proposal]:
@@ -26,11 +29,19 @@ def propose_columns(problem: Problem, card: Device) -> Iterator[Proposal]:
     for run in runs_of_columns(region):
         width = run.width if run else 1
         size = last.size.constant
-        cover = next(n for n in reversed(LANES) if n == LANES[0] or size is not None and n * width >= size)
+        cover = next(
+            n
+            for n in reversed(LANES)
+            if n == LANES[0] or size is not None and (covered_of(run, n * width) if run else n) >= size
+        )
         lanes_tried = [n for n in LANES if n == cover or cover == LANES[0] and n * width >= LANES[0]]
         held = width * words_beside(region, {last.name}, False)
         for threads in THREADS:
             for lanes in lanes_tried:
+                if run and run.start != ZERO and threads // lanes > MOST_BESIDE:
+                    continue
+                if run and is_slanted(run) and (lanes < FEWEST or threads // lanes % width):
+                    continue
                 tile = lanes * width
                 plan = Plan(
                     (region.name,),

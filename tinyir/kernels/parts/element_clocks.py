@@ -13,7 +13,7 @@ from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.rules import product
 from ...ir.runs import singles_of
-from ...ir.traits import extent_of, folds_of, nodes_of, walks_apart
+from ...ir.traits import extent_of, folds_of, nodes_of, reads_apart, walks_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..resources import ON_THEIR_WAY, WALK, threads_of
@@ -27,6 +27,8 @@ LOOK_ISSUE = (
 )
 TURN_LOSS = 0.01  # of the bandwidth, for each access of a thread behind its first: on an H200, from 64 MB on
 WALK_LOSS = 0.1  # the same where it walks along what it folds: there are fewer threads that do
+# What walks across rows that begin anywhere takes, on an H200: sums of 4093 columns 28 and 26 us, 20 and 15 without.
+ACROSS_LOSS = 1.5
 TILE_TURNS = 0.05  # of a trip to memory, for each access of a thread whose tile passes through shared memory
 # The same for each guarded tile behind the first: a block is in one of them, and each thread fills and reads all. 58
 # concatenations of DenseNet-121, of some 7 pieces each, took 1.9 us more than element by element on an H200.
@@ -94,11 +96,14 @@ def element_clocks(plan: Plan, problem: Problem, at: Conditions, tiles: int = 0)
     )
     memory = longer_of(memory, handed_out_us(tiles), CTAS_SHARPNESS)
     memory *= 1 + LATE * (threads_of(plan) / LEAST_THREADS - 1)
+    is_across = walked and is_flat and (width == 1 or singles) and reads_apart(region)
+    across = ACROSS_LOSS if is_across else 1.0
     return Clocks(
         {
-            "memory": memory,
+            "memory": across * memory,
             "compute": issue / device.clock_ghz / 1e3,
-            "latency": (device.dram_latency_ns * turns + LOOK_CLOCKS / device.clock_ghz * looks * waves * plan.micro[0])
+            "latency": across
+            * (device.dram_latency_ns * turns + LOOK_CLOCKS / device.clock_ghz * looks * waves * plan.micro[0])
             / 1e3,
         }
     )

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from ...ir.accumulate import wide
+from ...ir.accumulate import neutral_of, wide
 from ...ir.body import Axis, Body, Index, Literal, Random, Read, Select, Unary, rebuild, substitute, walk
 from ...ir.expr import ZERO, Bound, Expr
 from ...ir.gpu import nodes
@@ -43,7 +43,9 @@ class SideBySide:
     """Neighbours along a run, of which `first` names the first one's number in the run; `lets` write out that name, and
     those that it is made of. `loads` are the reads that move at once, and random numbers that are made so, with the
     registers that hold them; `shared` says how many neighbours share each of its elements; `held` puts into registers
-    what is stored at once."""
+    what is stored at once. What a guard says of all neighbours alike is asked around the whole, or where it
+    `keeps_guards` at each load (`guards`; `around` are those around what is looked at) and of each value: a condition
+    around the whole holds back the loads of what follows."""
 
     region: Region
     fresh: Fresh
@@ -57,6 +59,9 @@ class SideBySide:
     singles: list[Statement] = field(default_factory=list)
     inside: dict[Bound, None] = field(default_factory=dict)
     shared: dict[Read, int] = field(default_factory=dict)
+    keeps_guards: bool = False
+    guards: dict[Read | Random, tuple[Bound, ...]] = field(default_factory=dict)
+    around: tuple[Bound, ...] = ()
 
     def __post_init__(self) -> None:
         self.turn = self.fresh.of("v")
@@ -103,12 +108,15 @@ class SideBySide:
         for read, name in self.loads.items():
             shared = self.shared.get(read, 1)
             count, turn = self.run.width // shared, Expr.of(self.turn)
-            loads.append(nodes.Reg(name, type_of(read.dtype, count)))
+            guarded = self.guards.get(read, ())
+            nothing = neutral_of("sum", read.dtype) if guarded else None
+            loads.append(nodes.Reg(name, type_of(read.dtype, count), init=nothing))
             if count == 1:
                 loads.append(nodes.Assign(Place(name, (ZERO,)), substitute(read, {self.turn: ZERO})))
                 continue
             moved = substitute(read, {self.turn: shared * turn}) if shared > 1 else read
-            loads.append(nodes.Assign(Place(name, (turn,)), moved, ((self.turn, Expr.of(count)),), count))
+            load = nodes.Assign(Place(name, (turn,)), moved, ((self.turn, Expr.of(count)),), count)
+            loads.append(nodes.If(guarded, (load,)) if guarded else load)
         whole = (*loads, *self.registers, *([self._for(within, 0)] if within else []), *self.stores)
         guard = (*(replace(b, upper=b.upper and b.upper - (self.run.width - 1)) for b in limits), *self.inside)
         if not guard:
@@ -175,12 +183,16 @@ class SideBySide:
             ends = None if is_apart else self._ends(*body.guard)
             if ends is None:
                 return body
+            if self.keeps_guards and self.turn not in guard_names(body.guard):
+                return self._guarded(body, made)
             self.inside |= dict.fromkeys(ends)
             return self._from_registers(body.then, made)
         shared = self._sharing(body)
         if shared > 1:
             return self._from_shared(body, shared)
         if self._is_whole(body) or self._is_block(body):
+            if self.guards.setdefault(body, self.around) != self.around:
+                return body  # in a register under another guard
             name = self.loads.get(body) or self.fresh.name(
                 "random.v" if isinstance(body, Random) else f"{body.tensor}.v"
             )
@@ -189,6 +201,13 @@ class SideBySide:
         if isinstance(body, Index) and has_floor(body.expr) and self.turn in body.expr.names():
             return replace(body, expr=self._simpler(body.expr))
         return rebuild(body, lambda inner: self._from_registers(inner, made))
+
+    def _guarded(self, body: Select, made: frozenset[str]) -> Body:
+        """What a guard that is the same for all neighbours chooses, with each load under it."""
+        around, self.around = self.around, (*self.around, *body.guard)
+        then = self._from_registers(body.then, made)
+        self.around = around
+        return replace(body, then=then)
 
     def _simpler(self, number: Expr) -> Expr:
         """An integer at a neighbour, by what is known of the first one: `(8*c + v) % 2` is `v % 2`."""

@@ -33,6 +33,7 @@ HELD_ALONE = 32  # and where no CTA of many threads needs them
 HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
 OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
 PIECE_BYTES = 64  # that lanes which share a row should move together
+SHORT_BYTES = 32  # of a row that a lane has alone, element by element
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
 
 
@@ -115,11 +116,12 @@ class _Plans:
             yield self._plan("row_resident", threads, max(each, self.width) * team, ctas)
 
     def _is_even(self, threads: tuple[int, ...], each: int) -> bool:
-        """Whether what neighbouring lanes move at once is together: a row in one access each, or pieces of lines."""
-        together = (
-            threads[0] * self.width * min(t.type.dtype.bytes for t in (*self.region.inputs, *self.region.outputs))
-        )
-        return len(threads) == 1 or each <= self.width or together >= PIECE_BYTES
+        """Whether what neighbouring lanes move at once is together: a row in one access each, pieces of lines, or rows
+        of a few elements of a lane each, some of which share a line."""
+        least = min(t.type.dtype.bytes for t in (*self.region.inputs, *self.region.outputs))
+        together = threads[0] * self.width * least
+        is_few = self.run is None and threads[0] == 1 and each * least <= SHORT_BYTES
+        return len(threads) == 1 or each <= self.width or together >= PIECE_BYTES or is_few
 
     def streamed(self, threads: tuple[int, ...], many: int) -> Iterator[Plan]:
         """The row read again at each pass, several accesses of a thread at once."""
