@@ -42,7 +42,7 @@ from ..ir.expr import Bound, Expr
 from ..ir.region import Region
 from ..ir.runs import start_of
 from ..ir.traits import bodies_of, nearest
-from ..kit.records import dataclass
+from ..kit.records import dataclass, field
 
 ELEMENTWISE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
 MOST_TAPS = 1024  # of one window
@@ -128,7 +128,8 @@ class Fold:
 class Windowed:
     """Folds over windows that slide along `rows` (one axis, or none) and `columns` (one). `planes` are what is beside
     the image: where neighbours in memory are along other axes than the columns, those that are contiguous, and what is
-    left is the `batch`; else all other axes."""
+    left is the `batch`; else all other axes. `is_across`: neighbours in memory are along the planes, since channels are
+    innermost."""
 
     kind: ClassVar[str] = "window"
     rows: tuple[Axis, ...]
@@ -137,6 +138,10 @@ class Windowed:
     batch: tuple[Axis, ...]
     folds: tuple[Fold, ...]
     axes: tuple[Axis, ...]
+    is_across: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_across", self.axes[-1] in self.planes)  # kept: each of thousands of plans asks
 
     @property
     def groups(self) -> tuple[tuple[Axis, ...], ...]:
@@ -147,11 +152,6 @@ class Windowed:
         """Whether tensor cores may not pay: a result has few products, or no factor is the same for several planes.
         `is_alone`: it is one contraction, of no batch."""
         return all(f.is_light(is_alone) for f in self.folds)
-
-    @property
-    def is_across(self) -> bool:
-        """Whether neighbours in memory are along the planes: channels are innermost."""
-        return self.axes[-1] in self.planes
 
 
 @functools.lru_cache(maxsize=4096)

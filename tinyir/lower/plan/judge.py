@@ -166,8 +166,12 @@ def _judged(
     stop = proposal.stop or _first((*rules, *_bound_to_batch(proposal.plan, problem, card)), 0)
     if stop and not taken.occupancy:
         return Candidate(proposal.plan, None, stop)
-    cost = cost_of(family, proposal.plan, problem, work, sizes, card, taken)
-    return Candidate(replace(proposal.plan, estimate=cost.estimate()), cost, stop)
+    return Candidate(proposal.plan, cost_of(family, proposal.plan, problem, work, sizes, card, taken), stop)
+
+
+def _estimated(one: Candidate) -> Candidate:
+    """A candidate whose plan says what it takes, which only those say that somebody looks at."""
+    return one if one.cost is None else replace(one, plan=replace(one.plan, estimate=one.cost.estimate()))
 
 
 def _group(found: Sequence[Candidate]) -> Group:
@@ -178,7 +182,7 @@ def _group(found: Sequence[Candidate]) -> Group:
         np.array([c.cost.microseconds if c.cost else math.inf for c in found]),
         np.array([_assumed(c.plan) for c in found]),
         lambda: np.array([_decisive(c.plan, c.cost.occupancy if c.cost else 0) for c in found], np.int64),
-        found.__getitem__,
+        lambda row: _estimated(found[row]),
     )
 
 
