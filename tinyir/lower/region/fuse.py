@@ -388,9 +388,10 @@ class Partition:
         return self.zero[size]
 
     def _may_leave_unwritten(self, found: Cluster, may_be_empty: frozenset[int]) -> bool:
-        """True when what leaves the cluster lacks an axis that may be of no point, and along which no fold walks:
+        """True when what leaves the cluster lacks an axis that may be of no point, and along which no reduction walks:
         nothing would run there, and nothing would write it."""
-        empty = {i for i in may_be_empty if not any(i in found.folded(f) for f in found.folds)}
+        walked = {i for f in found.folds if found.members[f].kind != "scan" for i in found.folded(f)}
+        empty = may_be_empty - walked
         return bool(empty) and any(
             not empty <= found.own(name) for name in found.escaping(self.graph) if name in found.place
         )
