@@ -71,6 +71,7 @@ LISTED = (
     ),
     ("cu", "attention masked", "neutral element", r"base == ", "", "a row that sees nothing is NaN either way"),
     ("gpu", "", "guard", r"^if (i\d) < (\d+) and ", r"^if i\d < \d+ \+ 1 and ", "a score of a row that is not stored"),
+    ("gpu", "flash of a chunk", "guard dropped", r"^if lane - 4\*floor", "", "four lanes store the same number"),
     ("gpu", "flash of a chunk", "arithmetic", r"^sc\[r, n\] = exp2", "", "of a chunk no block but the first is cut"),
     (
         "gpu",
