@@ -21,7 +21,10 @@ def main() -> int:
         print(f"python -m tinyir: there is no command {sys.argv[1]}{hint}", file=sys.stderr)
         return 2
     gc.disable()  # what is imported stays: `kit.cli` says why it is off for the rest too
-    return command_of(sys.argv[1]).main(sys.argv[2:])
+    try:
+        return command_of(sys.argv[1]).main(sys.argv[2:])
+    except KeyboardInterrupt:  # while modules are imported; `kit.cli` says the same from then on
+        return 130
 
 
 def listed() -> str:

@@ -55,6 +55,11 @@ def test_a_linear_layer(tmp_path: Path) -> None:
     assert np.array_equal(found, np.maximum(X @ W + B, 0))
 
 
+def test_the_sign_of_what_is_no_number_is_zero(tmp_path: Path) -> None:
+    (found,) = played(archive(unary("sign.default", [5]), {}), tmp_path, np.array([np.nan, -np.inf, -0.0, 2, 0], "f4"))
+    assert found.tolist() == [0, -1, 0, 1, 0]
+
+
 def test_a_large_weight_is_a_place_in_the_archive() -> None:
     raw = archive(linear(), WEIGHTS)
     (entry,) = [t for n, t in json.loads(to_json(raw, "sub/net.pt2"))["tensors"].items() if n == "body.w"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tinyir.__main__ import COMMANDS
+from tinyir.__main__ import COMMANDS, main
 
 from ..commands import ROOT, Done, run_in_shell, run_line
 
@@ -69,3 +69,12 @@ def test_our_fault_is_short_and_keeps_the_input(tmp_path: Path) -> None:
 def test_japanese_from_the_locale() -> None:
     assert "エラー".encode() in call("LC_ALL=ja_JP.UTF-8 tiny-check", b"nonsense\n").err
     assert b"error" in call("LC_ALL=ja_JP.UTF-8 tiny-check --lang=en", b"nonsense\n").err
+
+
+def test_an_interrupt_while_a_command_is_imported_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt(name)
+
+    monkeypatch.setattr("tinyir.__main__.command_of", interrupted)
+    monkeypatch.setattr("sys.argv", ["tinyir", "tinyc", "model.json"])
+    assert main() == 130

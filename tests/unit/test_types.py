@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tinyir import front
+from tinyir.ir import tiny
 from tinyir.ir.rules import holds_product
 from tinyir.ir.types import DTYPES, is_exact, promote, round_to, show_number
 
@@ -90,3 +92,9 @@ def test_what_a_multiplication_may_widen_to() -> None:
     assert holds_product(DTYPES["fp32"], DTYPES["fp16"]) and holds_product(DTYPES["fp32"], DTYPES["bf16"])
     assert holds_product(DTYPES["i32"], DTYPES["i8"]) and not holds_product(DTYPES["fp16"], DTYPES["bf16"])
     assert not holds_product(DTYPES["fp32"], DTYPES["i8"])
+
+
+@pytest.mark.parametrize(("extent", "codes"), [((1 << 61) - 1, []), (1 << 61, ["E0006", "E0006"])])
+def test_bytes_are_numbered_by_integers_of_64_bits(extent: int, codes: list[str]) -> None:
+    text = f"graph main(x: f32[{extent}]) -> (y: f32[{extent}]) {{ return relu(x) }}"
+    assert [d.code for d in tiny.check(front.read(text))] == codes

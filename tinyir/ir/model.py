@@ -25,6 +25,7 @@ col_major tensor the last two axes are exchanged there (`memory_type`, `memory_o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -59,6 +60,7 @@ CHOICES = {
     "storage": ("gmem", "const_pool"),
     "layout": ("row_major", "col_major"),
 }
+MOST_BYTES = (1 << 63) - 1  # of a tensor: what integers of 64 bits count
 MOST_ALIGNMENT = 256  # bytes; what every allocation on a GPU has
 Item = TypeVar("Item")
 
@@ -296,6 +298,7 @@ def check_model(model: Model) -> list[Diag]:
     5. what is updated may be, and is so by one output alone                   (E1316)
     6. a symbol has one range, and there is a size in it; a shape set has its name alone  (E0201, E0103)
     7. a shape set names every symbol and nothing else, with sizes in range    (E1303)
+    8. the bytes of a tensor are numbered by integers of 64 bits               (E0006)
     """
     diags = []
     for tensors in (model.inputs, model.outputs):
@@ -309,6 +312,10 @@ def check_model(model: Model) -> list[Diag]:
                     diags.append(
                         Diag("E1302", t.name, {"key": key, "given": value, "known": ", ".join(CHOICES[key])}, t.span)
                     )
+            extents = [size.constant for size in t.type.shape]
+            if None not in extents and math.prod(extents) * t.type.dtype.bytes > MOST_BYTES:
+                what = Phrase("a tensor of more than {most} bytes ({type})", most=MOST_BYTES, type=str(t.type))
+                diags.append(Diag("E0006", t.name, {"what": what}, t.span))
             if not is_alignment(t.attr("alignment")):
                 facts = {"tensor": t.name, "given": t.attr("alignment"), "most": MOST_ALIGNMENT}
                 diags.append(Diag("E1314", t.name, facts, t.span))

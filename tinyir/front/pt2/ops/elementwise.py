@@ -12,10 +12,10 @@ from ..call import Call
 from ..table import aten
 
 _UNARY = (
-    "neg abs sign reciprocal sqrt rsqrt exp2 log2 sin tanh erf floor ceil trunc round relu exp expm1 log log1p log10 "
+    "neg abs reciprocal sqrt rsqrt exp2 log2 sin tanh erf floor ceil trunc round relu exp expm1 log log1p log10 "
     "cos tan asin acos atan sinh cosh asinh acosh atanh sigmoid silu mish square isnan"
 ).split()
-_KEEPS_INTEGERS = {"neg", "abs", "sign", "floor", "ceil", "trunc", "round", "relu", "square", "isnan"}
+_KEEPS_INTEGERS = {"neg", "abs", "floor", "ceil", "trunc", "round", "relu", "square", "isnan"}
 _COMPARISONS = {
     "eq": "equal",
     "ne": "not_equal",
@@ -49,6 +49,14 @@ def _unary(fn: str) -> Callable[[Call], Any]:
         return call.fn(fn, x if fn in _KEEPS_INTEGERS else call.float_of(x))
 
     return translate
+
+
+@aten("sign.default", "sgn.default")
+def sign(call: Call) -> Any:
+    """-1, 0 or 1; 0 of what is no number."""
+    x = call.tensor("self")
+    found = call.fn("sign", x)
+    return call.fn("where", call.fn("isnan", x), 0.0, found) if x.dtype.is_float else found
 
 
 def _comparison(fn: str) -> Callable[[Call], Any]:

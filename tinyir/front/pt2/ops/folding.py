@@ -35,7 +35,12 @@ _BINARY: dict[str, Compute] = {
     "logical_and": np.logical_and,
     "logical_or": np.logical_or,
 }
-_UNARY: dict[str, Compute] = {"neg": np.negative, "abs": np.abs, "logical_not": np.logical_not, "sign": np.sign}
+_UNARY: dict[str, Compute] = {
+    "neg": np.negative,
+    "abs": np.abs,
+    "logical_not": np.logical_not,
+    "sign": lambda x: np.sign(np.nan_to_num(x)),
+}
 _RESHAPED = (
     "view.default reshape.default _unsafe_view.default unsqueeze.default squeeze.dims squeeze.dim squeeze.default "
     "flatten.using_ints"
