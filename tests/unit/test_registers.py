@@ -11,7 +11,6 @@ import pytest
 from tests.bench.plans import shapes
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.gpu import nodes
-from tinyir.kernels.resources import register_limit
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
@@ -23,7 +22,6 @@ from .test_needs import declared, kept_at
 from .test_warp_specialized import product
 
 SLACK = 16
-LOOSE = ("direct", "haloed")
 PRICED = ("row_streamed",)  # walks count on fewer than the compiler takes where nothing limits it
 SHAPES = shapes(40, 20)
 QUICK = (  # a shape's first plan by each family of kernels
@@ -115,12 +113,12 @@ def test_the_end_of_a_sum_spills_nothing(end: str) -> None:
 @needs_cuda_compiler
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_case_takes_no_more_registers_than_its_family_declares(name: str) -> None:
-    """Of each kernel whose warps hand none to one another (`regs` of the plan) and that is neither LOOSE nor
-    PRICED, and it spills nothing."""
+    """Of each kernel whose warps hand none to one another (`regs` of the plan) and that is not PRICED, and it spills
+    nothing."""
     module = gpu.parse(family(name).kernels)
     launches = [launch for launch in module.launches if not getattr(launch, "serves", "")]
     for one, launched in zip(module.plans.plans, launches, strict=True):
-        if isinstance(launched, nodes.Kernel) and not one.regs and one.algo not in LOOSE + PRICED:
+        if isinstance(launched, nodes.Kernel) and not one.regs and one.algo not in PRICED:
             found, wanted = usage(module, launched.name, compilers()[0]), declared(module.plans.program, one).registers
             assert (found.spill_stores, found.spill_loads) == (0, 0), plan.show_plan(one)
             assert found.registers <= wanted, plan.show_plan(one)
@@ -137,12 +135,10 @@ def test_every_plan_kept_at_a_bench_shape_does(arch: str, sizes: dict[str, int])
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_kernel_is_held_to_what_its_family_declares_or_to_nothing(name: str) -> None:
-    """All but those whose warps hand registers to one another (`regs` of the plan), and LOOSE, which have what the CTAs
-    that the plan counts leave."""
+    """All but those whose warps hand registers to one another (`regs` of the plan)."""
     module = gpu.parse(family(name).kernels)
     launches = [launch for launch in module.launches if not getattr(launch, "serves", "")]
     for one, launched in zip(module.plans.plans, launches, strict=True):
         if isinstance(launched, nodes.Kernel):
-            needs = declared(module.plans.program, one)
-            wanted = register_limit(one, needs) if one.algo in LOOSE else needs.registers * (not one.regs)
+            wanted = declared(module.plans.program, one).registers * (not one.regs)
             assert launched.regs in (0, wanted), plan.show_plan(one)

@@ -58,11 +58,6 @@ def allotted(plan: Plan, wanted: Number) -> Number:
     return least(ARCHS[plan.arch].registers_per_thread, -(-wanted // REGISTER_STEP) * REGISTER_STEP)
 
 
-def register_limit(plan: Plan, needs: Needs) -> int:
-    """The most registers a thread that let as many CTAs on an SM as the plan counts on."""
-    return ARCHS[plan.arch].registers_for(max(1, taken_by(plan, needs).occupancy), threads_of(plan))
-
-
 def stack_of(regions: Iterable[Region]) -> int:
     """Bytes of local memory of a thread: CUDA's own sines, of fp32 and of fp64, each keep the digits of a large angle
     there."""
@@ -85,7 +80,6 @@ __all__ = [
     "WALK",
     "Taken",
     "allotted",
-    "register_limit",
     "stack_of",
     "taken_by",
     "threads_of",

@@ -59,11 +59,6 @@ class Arch:
         )
         return pick(fits, found, 0)
 
-    def registers_for(self, ctas: int, threads: int) -> int:
-        """The most registers a thread, in steps of eight, that let `ctas` CTAs of `threads` threads on an SM."""
-        lanes = -(-threads // self.warp) * self.warp
-        return min(self.registers_per_thread, self.registers_per_sm // (ctas * lanes) // 8 * 8)
-
 
 ARCHS: dict[str, Arch] = {
     a.name: a

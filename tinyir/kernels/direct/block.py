@@ -22,6 +22,7 @@ from ..windowed import Fold, Image, Slide, Windowed
 
 WIDTHS = (8, 4, 2)
 MOST_ENDS = 2048  # steps of a walk, before its first row of results is whole, that are written out one by one
+MOST_WRITTEN = 1024  # steps of the folds of one thread that are written out one by one
 MOST_ROW = 160  # elements of an image that a thread holds at once
 ACROSS_PLACES = {"planes": "thread.x", "columns": "thread.y", "rows": "thread.z"}
 ALONG_PLACES = {"columns": "thread.x", "rows": "thread.y", "planes": "thread.z"}
@@ -62,6 +63,13 @@ class Block:
         return self.rows * self.columns * self.wide
 
     @property
+    def is_written(self) -> bool:
+        """Whether the rows of the image are written out one by one, not in a loop."""
+        images = (f.images[0] for f in self.kernel.folds)
+        taps = (i.columns.taps * (i.rows.taps if i.rows else 1) for i in images)
+        return self.results * max(taps) <= MOST_WRITTEN
+
+    @property
     def slots(self) -> int:
         """Rows of results that registers hold: of a walk, those that a row of the image may belong to."""
         return self.rows if self.walk == 1 else slots_of(self.kernel)
@@ -96,6 +104,10 @@ class Block:
     def held(self, image: Image) -> int:
         """Elements of the part of a row."""
         return self.loads(image) * self.of_access(image)
+
+    def words(self, image: Image) -> int:
+        """Registers of the part of a row as it comes."""
+        return self.loads(image) * max(1, self.of_access(image) * image.read.dtype.bytes // 4)
 
     def of_access(self, image: Image) -> int:
         """Elements that one access brings."""

@@ -9,7 +9,7 @@ from ...ir.plan.fields import Plan
 from ...kit.records import dataclass
 from ..family import Array, Needs, Problem
 from ..resources import allotted
-from ..windowed import Windowed
+from ..windowed import Fold, Windowed
 from .block import Block, beside_of, is_ahead, names_of
 
 ADDRESSING = 16  # registers beside what a thread holds
@@ -39,11 +39,45 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
     sums = accumulators(plan, problem)
     block = Block.of(plan, problem.kernel)
-    beside = kept(block) if block.walk > 1 else 2 * block.wide
     ahead = rows_of(plan, problem.kernel)
-    rows = held(block) * (2 if block.walk > 1 and ahead is None else 1)  # of a walk, also one that is on its way
-    registers = allotted(plan, sums + rows + beside + ADDRESSING)
+    beside = max(_beside(block, fold, ahead is not None) for fold in problem.kernel.folds)
+    registers = allotted(plan, sums + beside + ADDRESSING)
     return Needs((ahead.array,) if ahead else (), registers=registers, accumulators=sums)
+
+
+def _beside(block: Block, fold: Fold, is_ahead: bool) -> int:
+    """Registers of a thread beside its results: a row of the images, what such a row folds to, factors, guards."""
+    image, wide = fold.images[0], block.wide
+    words = sum(map(block.words, fold.images))
+    folded = block.columns * wide if fold.is_of_elements and block.slots > 1 else 0
+    if is_ahead:
+        return words + kept(block) + folded
+    if block.walk > 1:  # two rows as they come; a factor that is used is there as fp32 too
+        return 2 * words + 3 * kept(block) // 2 + folded
+    found = sum(block.held(i) * max(1, i.read.dtype.bytes // 4) for i in fold.images)
+    if fold.is_of_elements:
+        return found
+    if fold.beside and block.kernel.is_across:  # a few spills take less time than fewer CTAs: 45 us for 57
+        return found + 2 * wide
+    if not block.is_written or image.rows is None:
+        return found + 2 * wide + (block.loads(image) if fold.beside else 0)
+    taps = image.columns.taps
+    # the factors of a tap, or of a row of them, and guards of columns and rows, which are found before the loop
+    found += block.loads(image) + (taps + image.rows.taps if fold.beside else 2 * wide)
+    if block.rows > 1:  # factors that rows of results after the next take
+        later = min(image.rows.taps, (block.rows - 1) * image.rows.step // image.rows.spread + 1)
+        each = max(1, wide // 2)
+        found += sum(later * taps * (each if block.along in names_of(read) else 1) for read in beside_of(fold))
+        found += image.rows.taps if block.kernel.is_across else 0
+    return found
+
+
+def is_held(block: Block) -> bool:
+    """Whether the compiler is held to these registers. Neighbours along the planes that neither walk nor have a loop
+    take what the compiler finds: told a limit it fetches further ahead, up to the limit and beyond."""
+    kernel, fold = block.kernel, block.kernel.folds[0]
+    is_loop = block.walk > 1 or bool(fold.beside)
+    return is_loop or not kernel.is_across or fold.is_of_elements or not fold.images[0].has(kernel.planes[-1])
 
 
 def accumulators(plan: Plan, problem: Problem) -> int:
@@ -68,4 +102,4 @@ def kept(block: Block) -> int:
     )
 
 
-__all__ = ["Rows", "accumulators", "declare", "held", "kept", "rows_of"]
+__all__ = ["Rows", "accumulators", "declare", "held", "is_held", "kept", "rows_of"]

@@ -34,9 +34,8 @@ from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ..family import Problem
 from ..parts.point import Fresh, names_in
-from ..resources import register_limit
 from .block import Block
-from .declare import declare, rows_of
+from .declare import declare, is_held, rows_of
 from .grid import Grid
 from .staged import Staged
 from .thread import Thread
@@ -62,7 +61,7 @@ def emit(plan: Plan, problem: Problem) -> nodes.Kernel:
         (extent_of(grid.numbers),),
         plan.threads,
         (*grid.lets(), *((nodes.If(guard, body),) if guard else body)),
-        regs=register_limit(plan, declare(plan, problem)),
+        regs=declare(plan, problem).registers if is_held(block) else 0,
     )
 
 

@@ -23,7 +23,6 @@ from .block import Block, is_one_access, names_of, store_width
 from .grid import WORDS, Grid
 
 Tap = tuple[tuple[Bound, ...], nodes.Let]  # under which guard a row is a tap of a row of results, and which one
-MOST_WRITTEN = 1024  # steps of the folds of one thread that are written out one by one
 
 
 @dataclass
@@ -45,13 +44,6 @@ class Thread:
         self.slots = block.rows
         self.row = self.slot = self.done = Expr.of(of("p")) if block.rows > 1 else ZERO
         self.column = Expr.of(of("q")) if block.columns > 1 else ZERO
-        self.is_written = self._steps() <= MOST_WRITTEN
-
-    def _steps(self) -> int:
-        taps = (
-            f.images[0].columns.taps * (f.images[0].rows.taps if f.images[0].rows else 1) for f in self.kernel.folds
-        )
-        return max(self.block.results * count for count in taps)
 
     def statements(self) -> tuple[Statement, ...]:
         """The folds one after another, then what follows them."""
@@ -105,7 +97,7 @@ class Thread:
             at = Expr.of(self.fresh.of("r"))
             lines = self.of_row(fold, name, at, self._tap_of(first, at))
         count = self.block.image_rows(first)
-        return [nodes.For(str(at), ZERO, Expr.of(count), tuple(lines), unroll=0 if self.is_written else 1)]
+        return [nodes.For(str(at), ZERO, Expr.of(count), tuple(lines), unroll=0 if self.block.is_written else 1)]
 
     def _tap_of(self, image: Image, at: Expr) -> Tap:
         """Under which guard the row is a tap of a row of results, and the tap."""

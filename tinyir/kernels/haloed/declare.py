@@ -12,12 +12,16 @@ from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Needs, Problem
 from ..problem import Contraction
 from ..resources import allotted, threads_of
-from .halo import ALONG, DEPTH, Halo, halo_of
+from .halo import ALONG, DEPTH, STEP, Halo, halo_of
 
 FRAGMENT_ROWS = 16
 FRAGMENT_PAD = 4  # elements behind a row of them, so that the rows of a fragment are in different banks
 PLACE_PAD = 8  # elements behind the channels of a place, so that neighbouring places are in different banks
-ADDRESSING = 60  # registers
+ADDRESSING = 28  # registers
+ADDRESSING_NARROW = 60  # of groups of few channels
+ADDRESSING_EXPANDED = 12  # of expanded windows
+STORE_GUARDS = 40  # of theirs, where tiles end behind a row of results
+SHORT_ROW = 1024  # elements
 WARP = 32
 
 
@@ -30,7 +34,25 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     held = halo.at_once * sides[0] * sides[1] // WARP
     beside = (halo.image.rows.tap.size.constant or 1) * sides[1] // 2 if halo.is_narrow else sides[1] // 2
     arrays = arrays_of(plan, problem.kernel, halo)
-    return Needs(arrays, registers=allotted(plan, held + sides[0] // 2 + beside + ADDRESSING), accumulators=held)
+    registers = held + sides[0] // 2 + beside + _beside(plan, halo)
+    return Needs(arrays, registers=allotted(plan, registers), accumulators=held)
+
+
+def _beside(plan: Plan, halo: Halo) -> int:
+    """Registers beside accumulators and the fragments of a step: addresses, and what of the image is loaded ahead. Of
+    groups all steps are written out, so that a row comes whole; of expanded windows those of a tile."""
+    if is_expanded(plan, halo):
+        guards = STORE_GUARDS if halo.columns.name in plan.predicate else 0
+        return ADDRESSING_EXPANDED + plan.tile[2] // STEP + guards
+    if halo.is_narrow:
+        return ADDRESSING_NARROW
+    ahead = row_of(plan, halo) // WARP if halo.groups else 0
+    return ADDRESSING + (ahead if row_of(plan, halo) <= SHORT_ROW else 3 * ahead // 2)
+
+
+def row_of(plan: Plan, halo: Halo) -> int:
+    """Elements of the fragments of a row of the image."""
+    return plan.warp_tile[halo.side] * (halo.channel.size.constant or 0)
 
 
 def is_whole(plan: Plan) -> bool:

@@ -34,8 +34,7 @@ from ..parts.fresh import Fresh
 from ..parts.leaving import columns_beside
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable
-from ..resources import register_limit
-from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, piece_of, rows_of
+from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, is_whole, piece_of, rows_of
 from .halo import ALONG, DEPTH, Halo
 
 STEP = 16  # channels of one set of fragments
@@ -81,7 +80,8 @@ class Ring:
             (self._ctas(numbers),),
             plan.threads,
             tuple(body),
-            regs=register_limit(plan, declare(plan, self.problem)),
+            # where all steps are written out the compiler loads as far ahead as a limit lets it, and spills
+            regs=declare(plan, self.problem).registers if not is_whole(plan) or halo.is_narrow else 0,
         )
 
     # --- which tile
