@@ -167,12 +167,22 @@ def program_of(seed: int) -> Program:
     return random_program(seed, prefix=f"p{seed}.")
 
 
+def _shrunk(case: Case, fault: Fault, arch: str, device: str, trials: int) -> Case:
+    """The smallest program found, in a child: a process that has used a GPU has no children that may."""
+
+    def work() -> tuple[int, bytes, bytes]:
+        return 0, b"", pickle.dumps(shrunk(case, fault, arch, device, trials))
+
+    ending = sandbox.forked(work, trials * LIMIT, sandbox.ANY)
+    return pickle.loads(ending.printed) if ending.code == 0 else case
+
+
 def _program_find(seed: int, fault: Fault, arch: str, device: str, trials: int) -> Find:
     def keep(folder: Path) -> None:
         made = program_of(seed)
         case = Case(made.module, made.arrays)
         if fault.stage != "any" and trials:
-            case = shrunk(case, fault, arch, device, trials)
+            case = _shrunk(case, fault, arch, device, trials)
         keep_program(folder, case, arch, device)
 
     return Find("programs", seed, f"{fault.stage}: {fault.kind}", fault.said, keep)

@@ -79,8 +79,26 @@ class _Shaken(Player):
             by = self.draw.uniform(-1.5, 1.5, found.shape) * 2.0**-dtype.digits
         found = self._with_signs(value, found)
         with np.errstate(all="ignore"):
-            moved = np.where(is_exact | ~np.isfinite(found), found, found * (1 + by))
+            moved = np.where(is_exact | ~np.isfinite(found), found, found * (1 + by)) + self._lost_by_order(value)
         return convert(moved.astype(found.dtype), dtype)
+
+    def _lost_by_order(self, value: tiny.Value) -> np.ndarray | float:
+        """By how much a sum may be another in another order: by a unit in the last place of its terms' sizes together,
+        where one of them is too small to count beside the others."""
+        dtype = value.attr("dtype")
+        if value.op != "REDUCE" or value.attr("op") != "SUM" or not dtype.is_float:
+            return 0.0
+        term = next((v for v in self.module.values if v.name == value.operands[0]), None)
+        if value.operands[0] in self.found:
+            terms = np.abs(self.found[value.operands[0]].astype(np.float64))
+        elif term is not None:  # a product that playback sums without making it
+            terms = np.abs(np.multiply(*(self.found[o].astype(np.float64) for o in term.operands)))
+        axes = tuple(a % terms.ndim for a in value.attr("axes"))
+        together = terms.sum(axis=axes)
+        least = np.where(terms > 0, terms, np.inf).min(axis=axes, initial=np.inf)
+        unit = together * 2.0**-dtype.digits
+        is_lost = np.isfinite(unit) & (least < unit)
+        return np.where(is_lost, unit * self.draw.uniform(-1, 1, unit.shape), 0.0)
 
     def _in_more_digits(self, value: tiny.Value) -> np.ndarray:
         """A value in fp64, from its operands in fp64."""

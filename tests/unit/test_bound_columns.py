@@ -190,6 +190,6 @@ def test_a_tile_is_part_of_one_block() -> None:
     fitting = [c.plan for c in found if c.rejected in ("", to_plan.CROWDED)]
     assert fitting and all(128 % one.tile[0] == 0 for one in fitting)
     one = next(p for p in fitting if p.algo == "streaming_softmax")
-    wide = replace(one, tile=(192, *one.tile[1:]), consumers=plan.Consumers(3, "cooperative"), regs=None)
+    wide = replace(one, tile=(192, *one.tile[1:]), threads=(), consumers=plan.Consumers(3, "cooperative"), regs=None)
     faults = {d.code: d.facts for d in language_of("plan").check(plan.Module(module, (wide,)))}
     assert faults["E1581"]["field"] == "tile" and "128" in str(faults["E1581"]["wanted"])

@@ -246,7 +246,7 @@ def test_an_order_that_no_plan_leaves_open_is_named() -> None:
 
 def test_a_base_that_is_not_written_whole_is_named() -> None:
     kernels, _ = lowered(by_atomics(rows("i32", "sum"), number=-1))
-    text = gpu.show(kernels).replace("if e < 5*N\n      let i0", "if e < 5*N - 1\n      let i0")
+    text = gpu.show(kernels).replace("if left < 5*N\n", "if left < 5*N - 1\n")
     assert text != gpu.show(kernels) and "E1619" in {d.code for d in found_in(text)}
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from ..ir.expr import ONE, Expr, Floor, Monomial
+from ..ir.expr import ONE, Atom, Expr, Floor, Monomial
 from ..ir.intervals import Interval, Ranges, interval_of
 from ..ir.simplex import Lost, Simplex
 from ..kit.records import dataclass
 from ..kit.work import count
 
-MOST_FACTS = 160  # of one sum's search
+MOST_FACTS = 160
 MOST_NAMES = 24  # that are written out in one fact
 MOST_ATOMS = 5  # of a monomial whose factors facts are multiplied by
 DENIAL = "deny"
@@ -131,7 +132,8 @@ class Sums:
         for atom in dict.fromkeys(a for f in found for _, m in f.value.terms for a in m):
             value = Expr(((1, (atom,)),))
             within = interval_of(value, Ranges(self.ranges))
-            for claim in (value - max(within.low or 0, 0), *(() if within.high is None else (within.high - value,))):
+            ends = (value - max(within.low or 0, 0), *(() if within.high is None else (within.high - value,)))
+            for claim in (*ends, *_quotients(atom, known, self.lets)):
                 if claim not in known and claim not in shown:
                     proof = self.proof_of(claim, depth - 1)
                     for fact, terms in (*proof.first, (claim, proof.sum)) if proof is not None else ():
@@ -154,6 +156,25 @@ def needed(
 
     take(terms)
     return tuple(found.items())
+
+
+def _quotients(atom: Atom, known: Mapping[Expr, bool], lets: Mapping[str, Expr]) -> Iterator[Expr]:
+    """That a name divided by sizes is under what is left of its own bound: floor(x/s) < n where x < n*s."""
+    if not isinstance(atom, Floor) or atom.den.constant is not None:
+        return
+    sizes = _as_meant(atom.den, lets)
+    for fact in known:
+        bound = _as_meant(fact + atom.num + 1, lets)
+        if len(sizes.terms) == len(bound.terms) == 1 and sizes.terms[0][0] == 1:
+            (_, divisors), (times, factors) = sizes.terms[0], bound.terms[0]
+            left = Counter(factors) - Counter(divisors)
+            if left.total() == len(factors) - len(divisors) and times > 0:
+                yield math.prod((Expr(((1, (a,)),)) for a in left.elements()), start=times * ONE) - Expr.of(atom) - 1
+
+
+def _as_meant(e: Expr, lets: Mapping[str, Expr]) -> Expr:
+    """An integer with what names of products mean in their place."""
+    return e.substitute({name: Expr.of(name) - fact for name, fact in lets.items()})
 
 
 def _divided(found: list[Fact], known: dict[Expr, bool], lets: Mapping[str, Expr]) -> dict[Expr, tuple[Term, ...]]:

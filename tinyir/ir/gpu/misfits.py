@@ -52,8 +52,8 @@ def _elements(name: str, dims: Sequence[Expr], tensor: Any) -> Iterator[Fault]:
 
 
 def _of_shared(s: nodes.Shared, v: Visit, kernel: Kernel, tensors: Mapping[str, Any]) -> Iterator[Fault]:
-    if s.cluster and s.cluster != math.prod(kernel.cluster):
-        count = math.prod(kernel.cluster)
+    count = math.prod(kernel.cluster) if kernel.cluster else 0
+    if s.cluster and s.cluster != count:
         yield s.name, Phrase("has one in {given} CTAs, and the cluster is of {count}", given=s.cluster, count=count)
     row = s.type.shape[-1].constant if s.type.shape else None
     if s.swizzle and (s.type.rank != 2 or row is not None and row * s.type.dtype.bytes % s.swizzle):

@@ -53,7 +53,7 @@ def _unary(fn: str) -> Callable[[Call], Any]:
 
 @aten("sign.default", "sgn.default")
 def sign(call: Call) -> Any:
-    """-1, 0 or 1; 0 of what is no number."""
+    """-1, 0 or 1; 0 for NaN."""
     x = call.tensor("self")
     found = call.fn("sign", x)
     return call.fn("where", call.fn("isnan", x), 0.0, found) if x.dtype.is_float else found
