@@ -398,8 +398,7 @@ def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
     """The arrays that are not used in order at some sizes, and the lines of loops that turned; None where a run cannot
     tell, or where sizes are symbols and no run has turned every ring of mbarriers that a loop uses."""
     symbols = text.symbols()
-    loops = [s.body for s in statements(kernel.body) if s.kind == "for"]
-    used = {word for body in loops for s in statements(body) for word in WORD.findall(s.text)}
+    loops = " ".join(o.text for s in statements(kernel.body) if s.kind == "for" for o in statements(s.body))
     guards = [half for s in kernel.body if s.kind == "assume" for half in s.get("guard")]
     faults, turned, least = set[str](), set[int](), dict[str, int]()
     for big in dict.fromkeys(("", *symbols)):
@@ -414,7 +413,7 @@ def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
                 faults |= run.faults
                 turned |= run.turned
                 least = {name: max(turns, least.get(name, 0)) for name, turns in run.turns().items()}
-    rings = (turns for name, turns in least.items() if name in used)
+    rings = (turns for name, turns in least.items() if name in WORD.findall(loops))
     return (faults, turned) if not symbols or min(rings, default=2) > 1 else None
 
 
