@@ -3,6 +3,7 @@ the simulation, and their text."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -94,6 +95,24 @@ def test_every_weight_is_rounded_as_the_text_says(bits: int) -> None:
     finite = np.isfinite(wanted)  # infinity times 0 is in the sums of other places
     kept = np.broadcast_to(finite.all(1), (depth, columns))
     np.testing.assert_array_equal(np.concatenate(found)[kept], wanted.T[kept])
+
+
+@needs_host_compiler
+def test_bits_that_an_input_says_are_taken_out_of_bytes() -> None:
+    size = (8, 16, 256, 8, 64)
+    model, arrays = json.loads(model_of(*size)), arrays_of(*size)
+    wide = next(op for op in model["graph"] if op["outputs"] == ["wide"])
+    low = {"op": "Elementwise", "fn": "and", "name": "low", "inputs": ["Q", "bits"], "outputs": ["low"]}
+    wide["inputs"] = ["low"]
+    model["graph"].insert(0, low)
+    model["tensors"]["bits"] = {"dtype": "u8", "shape": [16, 1]}
+    model["signature"]["inputs"].append({"tensor": "bits"})
+    text = json.dumps(model)
+    arrays["bits"] = (np.arange(16, dtype=np.uint8) * 15 + 3).reshape(16, 1)
+    module: Any = lowered_to(text, "region")
+    code = lowered(plan.Module(module, (plans_of(module)[0],)))[1]
+    wanted = play(read(text), arrays)["Y"].astype(np.float64)
+    np.testing.assert_allclose(simulated(code, arrays)["Y"].astype(np.float64), wanted, rtol=4e-3, atol=8e-3)
 
 
 @needs_host_compiler

@@ -1,5 +1,5 @@
-// Asynchronous copies. A tensor copy lands as late as its barrier's waiters allow: when no fiber can run, or earlier where the seed says
-// so. A thread's cp.async lands, and its tensor stores read and write, when that thread waits for them.
+// Asynchronous copies. A tensor copy lands as late as its barrier's waiters allow: when no fiber can run, and one waits for it, or earlier
+// where the seed says so. A thread's cp.async lands, and its tensor stores read and write, when that thread waits for them.
 #pragma once
 #include "barriers.hpp"
 #include "numbers.hpp"
@@ -376,10 +376,27 @@ inline void do_work(size_t number) {
   current = nullptr;
 }
 
+// The oldest piece of work that a fiber waits for, else the oldest: what nobody waits for stays in flight, and whoever uses it all the same
+// is seen.
+inline size_t oldest_wanted() {
+  std::vector<unsigned> wanted;
+  for (const Fiber& fiber : machine->fibers) {
+    bool is_new = wanted.empty() || wanted.back() != fiber.wait.id;
+    if (fiber.wait.kind == TINYIR_AT_MBARRIER && is_new) wanted.push_back(fiber.wait.id);
+  }
+  for (size_t number = 0; number < machine->work.size(); ++number) {
+    const Work& work = machine->work[number];
+    if (work.kind == Work::kProducts) return number;
+    for (unsigned address : wanted)
+      if (work.barrier == (address & 0xffffff) && work.blocks >> ((address >> 24) - 1) & 1) return number;
+  }
+  return 0;
+}
+
 // Does one piece of the units' work; false when there is none.
 inline bool let_units_work() {
   if (machine->work.empty()) return false;
-  do_work(draw.is_seeded ? size_t(mix(draw.random) % machine->work.size()) : 0);
+  do_work(draw.is_seeded ? size_t(mix(draw.random) % machine->work.size()) : oldest_wanted());
   return true;
 }
 
