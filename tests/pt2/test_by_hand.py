@@ -23,7 +23,7 @@ from tinyir.kit.diag import Refused
 from tinyir.play.tiny import play
 from tinyir.runtime.weights import read_weights
 
-from .by_hand import FLOAT, LONG, archive, linear, meta, model, node, size, tensor
+from .by_hand import FLOAT, LONG, PAIR, archive, linear, meta, model, node, size, tensor
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 W = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
@@ -58,6 +58,33 @@ def test_a_linear_layer(tmp_path: Path) -> None:
 def test_the_sign_of_what_is_no_number_is_zero(tmp_path: Path) -> None:
     (found,) = played(archive(unary("sign.default", [5]), {}), tmp_path, np.array([np.nan, -np.inf, -0.0, 2, 0], "f4"))
     assert found.tolist() == [0, -1, 0, 1, 0]
+
+
+def test_what_is_infinite_has_an_angle_and_a_length(tmp_path: Path) -> None:
+    (found,) = played(archive(unary("angle.default", [4]), {}), tmp_path, np.array([np.inf, -np.inf, -0.0, -2], "f4"))
+    np.testing.assert_array_equal(found, np.array([0, np.pi, 0, np.pi], "f4"))
+    parts = np.array([[np.inf, -np.inf], [3, np.inf], [0, 0], [3e30, 4e30], [-2, 2]], "f4")
+    nodes = [node("view_as_complex.default", ["c"], self="x"), node("abs.default", ["y"], self="c")]
+    net = model({"x": (FLOAT, [5, 2])}, nodes, {"y": (FLOAT, [5])}, {"c": (PAIR, [5])})
+    (found,) = played(archive(net, {}), tmp_path, parts)
+    np.testing.assert_allclose(found, np.hypot(*parts.T), rtol=1e-6)
+
+
+def test_quotients_of_large_and_of_small_numbers(tmp_path: Path) -> None:
+    parts = np.array([[3e30, -4e30], [3e-30, 4e-30], [0, 2], [-5, 0]], "f4")
+    nodes = [
+        node("view_as_complex.default", ["c"], self="x"),
+        node("reciprocal.default", ["r"], self="c"),
+        node("div.Tensor", ["q"], self="c", other="c"),
+        node("view_as_real.default", ["y"], self="r"),
+        node("view_as_real.default", ["z"], self="q"),
+    ]
+    made = {name: (FLOAT, [4, 2]) for name in "yz"}
+    net = model({"x": (FLOAT, [4, 2])}, nodes, made, {name: (PAIR, [4]) for name in "crq"})
+    inverse, one = played(archive(net, {}), tmp_path, parts)
+    wanted = 1 / (parts[:, 0] + 1j * parts[:, 1].astype(np.complex128))
+    np.testing.assert_allclose(inverse, np.stack([wanted.real, wanted.imag], 1), rtol=1e-6, atol=1e-45)
+    np.testing.assert_allclose(one, [[1, 0]] * 4, atol=1e-6)
 
 
 def test_a_large_weight_is_a_place_in_the_archive() -> None:

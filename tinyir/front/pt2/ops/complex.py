@@ -10,7 +10,7 @@ from ....kit.phrase import Phrase
 from ...program.fourier import LONGEST, fourier
 from ...program.terms import Term
 from ..call import Call
-from ..complexes import Complex, bilinear, partwise
+from ..complexes import SIDES, Complex, bilinear, partwise
 from ..table import aten, of_complex
 
 _MOVES = """
@@ -49,12 +49,12 @@ def quotient(call: Call) -> Any:
         return bilinear(call, "other")
     x = call.args["self"]
     a, b = x.parts if isinstance(x, Complex) else (x, None)
-    square = _square(call, y)
+    y, large = _scaled(call, y)
     real, imag = call.fn("mul", a, y.real), call.fn("neg", call.fn("mul", a, y.imag))
     if b is not None:
         real = call.fn("add", real, call.fn("mul", b, y.imag))
         imag = call.fn("add", imag, call.fn("mul", b, y.real))
-    return Complex(call.fn("div", real, square, part="real"), call.fn("div", imag, square, part="imag"))
+    return _over_square(call, Complex(real, imag), y, large)
 
 
 @aten("view_as_complex.default")
@@ -103,7 +103,7 @@ def absolute(call: Call) -> Any:
     x = call.args["self"]
     a, b = (call.fn("abs", part) for part in x.parts)
     large, small = call.fn("max", a, b), call.fn("min", a, b)
-    ratio = call.fn("where", call.fn("equal", small, 0.0), 0.0, call.fn("div", small, large))
+    ratio = call.fn("where", call.fn("equal", small, large), 1.0, call.fn("div", small, large))
     return call.fn("mul", large, call.fn("sqrt", call.fn("add", call.fn("mul", ratio, ratio), 1.0)))
 
 
@@ -138,8 +138,8 @@ def of_real(call: Call) -> Any:
 def angle_of_real(call: Call) -> Any:
     """0, or pi of a negative number."""
     x = call.float_of(call.tensor("self"))
-    is_negative = call.fn("less", x, 0.0)
-    return call.fn("where", call.fn("isnan", x), x, call.fn("where", is_negative, math.pi, call.fn("mul", x, 0.0)))
+    zero = call.expand(call.known(0.0, x.dtype), x.shape)
+    return call.fn("where", call.fn("isnan", x), x, call.fn("where", call.fn("less", x, 0.0), math.pi, zero))
 
 
 @of_complex("exp.default")
@@ -153,13 +153,20 @@ def exponential(call: Call) -> Any:
 @of_complex("reciprocal.default")
 def reciprocal(call: Call) -> Any:
     """The conjugate, divided by the square."""
-    x = call.args["self"]
-    square = _square(call, x)
-    return Complex(call.fn("div", x.real, square), call.fn("div", call.fn("neg", x.imag), square))
+    x, large = _scaled(call, call.args["self"])
+    return _over_square(call, Complex(x.real, call.fn("neg", x.imag)), x, large)
 
 
-def _square(call: Call, x: Complex) -> Term:
-    return call.fn("add", call.fn("mul", x.real, x.real), call.fn("mul", x.imag, x.imag), part="square")
+def _scaled(call: Call, x: Complex) -> tuple[Complex, Term]:
+    """A number divided by the larger of its parts, and that one: its square neither overflows nor is lost."""
+    large = call.fn("max", *(call.fn("abs", part) for part in x.parts), part="large")
+    return Complex(*(call.fn("div", part, large) for part in x.parts)), large
+
+
+def _over_square(call: Call, x: Complex, y: Complex, large: Term) -> Complex:
+    """A number divided by the square of a scaled one, and by the scale."""
+    square = call.fn("add", call.fn("mul", y.real, y.real), call.fn("mul", y.imag, y.imag), part="square")
+    return Complex(*(call.fn("div", call.fn("div", p, square), large, part=n) for p, n in zip(x.parts, SIDES)))
 
 
 @of_complex("_fft_c2c.default")
