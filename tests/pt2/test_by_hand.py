@@ -23,7 +23,7 @@ from tinyir.kit.diag import Refused
 from tinyir.play.tiny import play
 from tinyir.runtime.weights import read_weights
 
-from .by_hand import FLOAT, LONG, PAIR, archive, linear, meta, model, node, size, tensor
+from .by_hand import BOOL, FLOAT, LONG, PAIR, archive, linear, meta, model, node, size, tensor
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 W = np.arange(6, dtype=np.float32).reshape(3, 2) - 2
@@ -85,6 +85,18 @@ def test_quotients_of_large_and_of_small_numbers(tmp_path: Path) -> None:
     wanted = 1 / (parts[:, 0] + 1j * parts[:, 1].astype(np.complex128))
     np.testing.assert_allclose(inverse, np.stack([wanted.real, wanted.imag], 1), rtol=1e-6, atol=1e-45)
     np.testing.assert_allclose(one, [[1, 0]] * 4, atol=1e-6)
+
+
+def test_truth_values_are_reduced_in_the_place_of_what_was_there(tmp_path: Path) -> None:
+    how = {"dim": 0, "index": "i", "src": "s", "include_self": False}
+    nodes = [
+        node("scatter_reduce.two", [f"y{n}"], self="x", reduce={"as_string": f"a{n}"}, **how) for n in ("max", "min")
+    ]
+    inputs = {"x": (BOOL, [3]), "i": (LONG, [4]), "s": (BOOL, [4])}
+    raw = archive(model(inputs, nodes, {f"y{n}": (BOOL, [3]) for n in ("max", "min")}), {})
+    x, s = np.array([True, False, True]), np.array([True, False, False, False])
+    found = played(raw, tmp_path, x, np.array([0, 0, 1, 1]), s)
+    assert [y.tolist() for y in found] == [[True, False, True], [False, False, True]]
 
 
 def test_a_large_weight_is_a_place_in_the_archive() -> None:

@@ -135,6 +135,8 @@ def _neutral(call: Call, word: str, dtype: DType) -> Term:
         sign = -1 if word == "amax" else 1
         if dtype.is_float:
             return call.known(sign * math.inf, dtype)
+        if dtype.kind == "b":
+            return call.known(sign > 0, dtype)
         span = np.iinfo(dtype.numpy)
         return call.known(int(span.min if sign < 0 else span.max), dtype)
     return call.known(1 if word == "prod" else 0, dtype)
