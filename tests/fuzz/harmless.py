@@ -118,6 +118,14 @@ LISTED = (
         "an element more for each of at most 7 slots, and a descriptor counts 16 bytes",
     ),
     ("gpu", "of a cluster", "stride", r"^if 256\*cluster.rank \+ thread.x = 0$", "", "0 whatever the stride is"),
+    (
+        "gpu",
+        "softmax of a cluster",
+        "stride",
+        r"^let left = ",
+        r"257\*cluster\.rank",
+        "rank 0 alone has a part of a row beside its vectors: at any other it is behind the row's end",
+    ),
 )
 UNSAID = ("span", "body", "otherwise", "guard")  # of a statement: where it is, and what is asked in another way
 

@@ -3,6 +3,7 @@ reason that is stated, or is seen in the simulation."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tinyir.ir.gpu.across import Publish
 from tinyir.ir.gpu.dry.run import Run
 from tinyir.ir.gpu.dry.sizes import sizes_to_run
 from tinyir.ir.gpu.dry.steps import inside, steps_of
+from tinyir.ir.gpu.dry.threads import Threads, Unknown
 from tinyir.ir.gpu.nodes import Kernel
 from tinyir.ir.gpu.unwritten import WRITERS, check_unwritten, written_in
 from tinyir.ir.gpu.verify import check_kernels
@@ -35,6 +37,8 @@ from .turns import in_turn
 # A chunk is the same part of every length: at the length that turns the loop over chunks of the kernel that combines
 # them, its own walk does not come round. The windows of volumes are 27 steps at each size.
 NEVER_ROUND = {"flash of a chunk", "hopper windows of volumes"}
+# A CTA that has one tile stages one output, in the first of two slots.
+ONE_SLOT = {("flash by a warp", "O.out")}
 EACH = 4  # mutants of a rule, from as many cases as have them
 
 
@@ -202,6 +206,58 @@ def has_come_round(kernel: Kernel, run: Run) -> bool:
     loaded = {s.statement.on.name for s in inside(run.way) if isinstance(s.statement, nodes.TmaLoad)}
     rings = {name: run.arrays[name].ring for name in loaded}
     return all(sum(len(p.complete) for p in run.phases.values() if p.key[1] == n) > ring for n, ring in rings.items())
+
+
+class Watched(Run):
+    """A run that notes which slots of rings threads name, and ends when these are all."""
+
+    def __init__(self, kernel: Kernel, sizes: dict[str, int], cluster: tuple[int, ...], left: dict[str, set[int]]):
+        super().__init__(kernel, steps_of(kernel), sizes, cluster, most=100000)
+        self.left = left
+
+    def party_of(self, cta: int, number: int) -> Threads:
+        return Watching(self, cta, number)
+
+
+class Watching(Threads):
+    def _slots(self, place: nodes.Place, at: Any) -> list[int | None]:
+        found = super()._slots(place, at)
+        if place.name in self.run.left:
+            self.run.left[place.name].difference_update(found)
+            if not any(self.run.left.values()):
+                raise Unknown
+        return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inputs_of_a_case_reach_every_slot(name: str) -> None:
+    """What is wrong with a slot is seen by no simulation whose sizes are too small to come to it."""
+    module = module_of(name)
+    sets = [dict(s.sizes) for s in module.plans.program.model.shape_sets] or [{}]
+    for kernel in module.kernels:
+        assert not slots_left(kernel, sets).keys() - {ring for case, ring in ONE_SLOT if case == name}
+
+
+def slots_left(kernel: Kernel, sets: list[dict[str, int]]) -> dict[str, set[int]]:
+    """The slots of rings in shared memory that neither the first nor the last cluster names, by ring. A loop whose
+    numbers are drawn goes through its own."""
+    every = list(statements(kernel.body))
+    drawn = {s.via for s in every if isinstance(s, nodes.For)}
+    rings = [s for s in every if isinstance(s, nodes.Shared) and s.ring > 1 and s.name not in drawn]
+    left = {s.name: set(range(s.ring)) for s in rings}
+    for sizes in sets:
+        for cluster in ((), dry._last_cluster(kernel, sizes)):
+            if any(left.values()):
+                with contextlib.suppress(Unknown):
+                    Watched(kernel, sizes, cluster, left).whole()
+    return {ring: slots for ring, slots in left.items() if slots}
+
+
+def test_slots_that_no_tile_comes_to_are_counted() -> None:
+    """Three tiles for two CTAs, and two: the second output of each warpgroup is staged in a slot of its own."""
+    (kernel,) = module_of("hopper windows").kernels
+    assert slots_left(kernel, [{"N": 6}]) == {}
+    assert slots_left(kernel, [{"N": 3}]) == {"Y.out": {1, 3}}
 
 
 def test_a_run_that_would_be_long_says_nothing_of_what_comes_late() -> None:

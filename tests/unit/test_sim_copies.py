@@ -12,7 +12,7 @@ from tinyir.runtime.device import Scalar
 from tinyir.sim.host import COMPILERS
 from tinyir.sim.launch import SimDevice
 
-from .simulated import Trial, fault_of, swizzled
+from .simulated import Trial, fault_of, simulate, swizzled
 
 pytestmark = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 
@@ -257,6 +257,30 @@ def test_faults_of_a_tensor_load_are_caught(good: str, bad: str, code: str) -> N
         fault_of(kernel.replace(good, bad), {"T": numbers((8, 64))}, {"raw": np.empty(256, np.uint16)}, **how).code
         == code
     )
+
+
+TWO_LOADS = """extern "C" __global__ void k(const __grid_constant__ tensor_map map, const fp16 *T,
+                             unsigned short *raw) {
+  __shared__ __align__(1024) unsigned char smem[2][512];
+  __shared__ unsigned long long full[2];
+  if (threadIdx.x == 0) { mbarrier_init(&full[0], 1); mbarrier_init(&full[1], 1); fence_mbarrier_init(); }
+  __syncthreads();
+  if (threadIdx.x == 0)
+    for (int n = 0; n < 2; ++n) { mbarrier_expect(&full[n], 512); tma_load_2d(smem[n], &map, &full[n], 0, 4 * n); }
+  mbarrier_wait(&full[0], 0);
+  mbarrier_wait(&full[1], 0);
+  for (int i = threadIdx.x; i < 256; i += 32) raw[i] = ((unsigned short *)smem[i % 2])[i / 2];
+}"""
+
+
+@pytest.mark.parametrize("waited", [0, 1])
+def test_a_load_that_nobody_waits_for_lands_after_those_that_are_waited_for(waited: int) -> None:
+    """Also behind one that was issued later."""
+    dropped = TWO_LOADS.replace(f"  mbarrier_wait(&full[{1 - waited}], 0);\n", "")
+    how = {"maps": {"m": ("T", (4, 64), 0)}, "block": (32,)}
+    arrays = {"T": numbers((8, 64))}, {"raw": np.empty(256, np.uint16)}
+    simulate(TWO_LOADS, *arrays, **how)
+    assert fault_of(dropped, *arrays, **how).code == "E1751"
 
 
 @pytest.mark.parametrize(
