@@ -111,7 +111,10 @@ class Pairs:
     def _masked(self, two: Two) -> Bytes | None:
         """Some bits of bytes that are read: of one byte, or the same bits of neighbours."""
         masked = _sides(two, "and")
-        mask = masked[1][0].value if masked is not None and isinstance(masked[1][0], Literal) else BYTE
+        number = masked[1][0] if masked is not None else None
+        if number is not None and (not isinstance(number, Literal) or number != masked[1][1]):
+            return None  # bits that are known when the kernel runs
+        mask = number.value if number is not None else BYTE
         inner = masked[0] if masked is not None else two
         shifted = _sides(inner, "shr")
         read = self._read(shifted[0] if shifted is not None else inner)
