@@ -383,6 +383,29 @@ def test_all_faults_of_a_program_in_one_run() -> None:
     assert [d.code for d in caught.value.diags] == ["E1025", "E0105", "E1006"]
 
 
+def said(text: str) -> tuple[str, str]:
+    """Why a program is refused, and what to type."""
+    with pytest.raises(Refused) as caught:
+        front.read(text)
+    return caught.value.diags[0].why(), caught.value.diags[0].suggestion()
+
+
+def test_an_open_graph_is_told_at_the_end_of_the_text() -> None:
+    text = MAIN.format("return x").rstrip().removesuffix("}")
+    with pytest.raises(Refused) as caught:
+        front.read(text)
+    (found,) = caught.value.diags
+    assert found.why().startswith("found the end of the text") and found.span.start == len(text.rstrip())
+
+
+def test_help_names_graphs_of_the_program_and_the_common_shape() -> None:
+    nearest = "graph<K=1> nearest(x: f32[K]) -> (y: f32[K]) {\n return x\n}\n"
+    assert said(nearest + MAIN.format("return nearst(x)"))[1].startswith("near it: nearest")
+    rows = "x.sum(axis=1, keepdims=true)"
+    assert said(MAIN.format(f"return {rows} + {rows.replace('1', '0')}"))[1].endswith("[N, M])")
+    assert not said(MAIN.format("return x + zebra"))[1]
+
+
 def test_a_recursion_ends_at_ten() -> None:
     chain = "".join(f"graph<N=1> f{i}(x: f32[N]) -> (y: f32[N]) {{\n return f{i + 1}(x)\n}}\n" for i in range(9))
     read(

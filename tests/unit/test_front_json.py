@@ -265,6 +265,30 @@ def test_constants_inline_and_in_a_file() -> None:
     assert tiny.show(tiny.parse(text)) == text
 
 
+@pytest.mark.parametrize(("op", "attrs", "place"), [
+    ("TopK", {"axis": 1, "k": 20}, "20"),
+    ("TopK", {"axis": 7, "k": 1}, "7"),
+    ("GroupNorm", {"groups": 3}, "3"),
+])  # fmt: skip
+def test_a_fault_of_an_attribute_is_placed_at_its_value(op: str, attrs: dict[str, Any], place: str) -> None:
+    inputs = {"X": "fp32[M, 8]", **({"S": "fp32[8]", "B": "fp32[8]"} if op == "GroupNorm" else {})}
+    text = model(inputs, {"Y": "fp32[M, 8]"}, [{"op": op, "inputs": [*inputs], "outputs": ["Y"], "attrs": attrs}])
+    assert at(text, faults(text)[0]) == place
+
+
+def test_help_lists_what_there_is() -> None:
+    def pool(**attrs: Any) -> str:
+        node = {"op": "Pool", "inputs": ["X"], "outputs": ["Y"], "attrs": attrs}
+        return model({"X": "fp32[N, 3, 8, 8]"}, {"Y": "fp32[N, 3, 4, 4]"}, [node])
+
+    (found,) = [d for d in faults(pool(op="max", kernel=[2, 2], stride=[2, 2])) if d.code == "E0102"]
+    assert "mode" in found.suggestion()
+    assert faults(relu().replace('"relu"', '"swish"'))[0].suggestion() == "near it: silu"
+    given = json.loads(relu())
+    given["signature"]["inputs"] = ["X"]
+    assert '{"tensor": "x"}' in faults(json.dumps(given))[0].why()
+
+
 def test_names_are_unique_and_bounded() -> None:
     ops = [
         {"op": "Elementwise", "name": "X", "fn": "neg", "inputs": ["X"], "outputs": ["p"]},

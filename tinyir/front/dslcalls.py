@@ -112,7 +112,7 @@ def call(ev: Evaluator, name: str, args: Args, is_method: bool) -> Any:
         return _elementwise(ev, fn, args)
     if name in SNAKE:
         return _row(ev, name, FRONT_OPS[SNAKE[name]], args, Row(SNAKE[name], len(args.placed)))
-    known = [*ROWS, *_SPECIAL, *ELEMENTWISE, *SNAKE, *UOPS]
+    known = [*ev.graphs, *ROWS, *_SPECIAL, *ELEMENTWISE, *SNAKE, *UOPS]
     raise refuse(
         "E0105", name, op=name, near=", ".join(dict.fromkeys(nearest(name, known))) or Phrase("nothing like it")
     )

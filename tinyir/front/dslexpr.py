@@ -7,7 +7,7 @@ has no axes (seed 003, "explicit shape conversions only"), and dtypes of which o
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..ir.expr import Expr
@@ -92,12 +92,21 @@ class Evaluator:
     """Expressions in one scope. `known` holds the values of calls of other graphs, which are inlined beforehand, by the
     id of their tree."""
 
-    def __init__(self, builder: Builder, scope: Scope, text: str, known: Mapping[int, Value], calls: Any):
+    def __init__(
+        self,
+        builder: Builder,
+        scope: Scope,
+        text: str,
+        known: Mapping[int, Value],
+        calls: Any,
+        graphs: Iterable[str] = (),
+    ):
         self.b = builder
         self.scope = scope
         self.text = text
         self.known = known
         self.calls = calls
+        self.graphs = tuple(graphs)
         self._nesting = 0
 
     # --- values
@@ -215,12 +224,13 @@ class Evaluator:
         big = max(refs, key=lambda r: r.rank)
         for ref in refs:
             if ref.rank and ref.shape != big.shape:
-                broadcast(big.type, ref.type, word)
+                fits = broadcast(big.type, ref.type, word)
+                small = ref if ref.shape != fits else big
                 facts = {
                     "lhs": big.type,
                     "rhs": ref.type,
-                    "small": ref.tensor or ref.name or "it",
-                    "fits": list(big.shape),
+                    "small": small.tensor or small.name or "it",
+                    "fits": list(fits),
                 }
                 raise refuse("E1025", word, **facts)
         condition, branches = (operands[:1], operands[1:]) if is_choice else ((), operands)

@@ -202,7 +202,7 @@ class _Program(GraphReader):
         )
         self.builder.open(origin, targets[0])
         try:
-            evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls)
+            evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls, self.graphs)
             found = evaluator.values(tree)
         except Poisoned:
             self.builder.drop()

@@ -36,6 +36,19 @@ from .ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 from .order import in_order
 
 TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name", "fuse")
+# What other languages call ops, where the spelling does not tell.
+OTHERWISE = {
+    "swish": "silu",
+    "logistic": "sigmoid",
+    "linear": "MatMul, GEMM",
+    "dense": "MatMul, GEMM",
+    "fullyconnected": "MatMul, GEMM",
+    "maxpool": "Pool",
+    "averagepool": "Pool",
+    "avgpool": "Pool",
+    "upsample": "Resize",
+}
+ABOUT = {"E1006": ("axis", "axes"), "E1018": ("groups",)}  # faults of an attribute, which do not name it
 OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
@@ -175,7 +188,7 @@ class _Reader(SignatureReader):
                 hint = (
                     Phrase("Elementwise with fn {op}", op=op.lower())
                     if op.lower() in ELEMENTWISE
-                    else ", ".join(nearest(op, FRONT_OPS)) or Phrase("nothing like it")
+                    else OTHERWISE.get(op.lower()) or ", ".join(nearest(op, FRONT_OPS)) or Phrase("nothing like it")
                 )
                 self.fault("E0105", op_node, name, op=op, near=hint)
             return FRONT_OPS.get(op)
@@ -186,7 +199,7 @@ class _Reader(SignatureReader):
                 fn_node,
                 name,
                 op=f"fn {fn}",
-                near=", ".join(nearest(fn, ELEMENTWISE)) or Phrase("nothing like it"),
+                near=OTHERWISE.get(fn.lower()) or ", ".join(nearest(fn, ELEMENTWISE)) or Phrase("nothing like it"),
             )
         return ELEMENTWISE.get(fn)
 
@@ -236,9 +249,8 @@ class _Reader(SignatureReader):
             )
             span = self.places.of(node.get("inputs") or node)
             for d in fault.diags:
-                self.faults.append(
-                    Diag(d.code, name, d.facts, d.span or span, d.labels or (() if d.span else labels), d.edit)
-                )
+                place = d.span or self.attribute(node, d) or span
+                self.faults.append(Diag(d.code, name, d.facts, place, d.labels or (() if d.span else labels), d.edit))
             return
         for output, ref, inferred in zip(outputs, refs, types):
             declared = self.declared.get(output)
@@ -256,6 +268,14 @@ class _Reader(SignatureReader):
                 )
                 ref = self.stand_in(output)
             self.refs[output] = ref
+
+    def attribute(self, node: Node, d: Diag) -> Span | None:
+        """The value of the attribute that a fault is about, where it says so and the op states it."""
+        keys = (str(d.facts["key"]),) if "key" in d.facts else ABOUT.get(d.code, ())
+        stated = node.get("attrs")
+        inside = stated.value if stated is not None and isinstance(stated.value, dict) else {}
+        found = next((m for k in keys for m in (inside.get(k) or node.value.get(k),) if m is not None), None)
+        return self.places.of(found.node) if found is not None else None
 
     def differing(self, tensor: str, declared: TensorType, ref: Ref) -> Span | None:
         """The span of the one dim that differs, or of the whole shape."""

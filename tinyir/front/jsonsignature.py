@@ -86,7 +86,14 @@ class SignatureReader(Reader):
         parent = signature if isinstance(signature.value, dict) and root.get("signature") is not None else None
         for entry in self.expect(signature.get(side), list, "signature", parent, side):
             if not isinstance(entry.value, dict):
-                self.expect(entry, dict, f"signature.{side}")
+                self.fault(
+                    "E0110",
+                    entry,
+                    f"signature.{side}",
+                    key=Phrase("each of signature.{side}", side=side),
+                    expected=Phrase("an object such as {example}", example='{"tensor": "x"}'),
+                    given=entry.kind,
+                )
                 continue
             self.only(entry, SIGNATURE_KEYS, f"signature.{side}")
             name_node = entry.get("tensor")

@@ -22,7 +22,7 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     import difflib
 
     words = list(known)
-    close = difflib.get_close_matches(word.upper(), [w.upper() for w in words], 3, 0.5)
+    close = difflib.get_close_matches(word.upper(), dict.fromkeys(w.upper() for w in words), 3, 0.5)
     return [w for c in close for w in words if w.upper() == c][:3]
 
 

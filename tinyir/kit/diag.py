@@ -64,7 +64,9 @@ class Diag:
         return _fill(entry_of(self.code)["why"], lang, self._words())
 
     def suggestion(self, lang: str = "en") -> str:
-        """What to type to correct it, in `lang`; empty when there is nothing to say."""
+        """What to type to correct it, in `lang`; empty when there is nothing to say, as where no known word is near."""
+        if self.facts.get("near") == "nothing like it":
+            return ""
         return _fill(entry_of(self.code).get("suggestion", {}), lang, self._words())
 
     def _words(self) -> Mapping[str, Any]:

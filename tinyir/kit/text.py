@@ -245,7 +245,7 @@ def _decode(node: Any) -> Any:
 def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> Refused:
     token = getattr(fault, "token", None)
     start = min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
-    if getattr(fault, "pos_in_stream", 0) == 0 and token is not None and token.type == "$END":
+    if token is not None and token.type == "$END":
         start = len(text.rstrip())
     if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
         return refuse(
@@ -291,7 +291,10 @@ def _terminal_word(terminal: str, lark: Any) -> str:
     pattern = next((t.pattern for t in lark.terminals if t.name == terminal), None)
     if pattern is not None and type(pattern).__name__ == "PatternStr":
         return f"`{pattern.value}`"
-    return terminal.strip("_").lower().replace("_", " ")
+    word = terminal.strip("_").lower()
+    if pattern is not None and terminal.startswith("_") and re.match(rf"{word}(?!\w)", pattern.value):
+        return f"`{word}`"  # a word of the language, with what must follow it
+    return word.replace("_", " ")
 
 
 def _one_of(words: list[str]) -> str:

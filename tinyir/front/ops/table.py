@@ -100,7 +100,8 @@ def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, 
     faults = []
     for key in given:
         if key not in known:
-            near = ", ".join(nearest(key, known) or known) or Phrase("no attribute at all")
+            alike = [n for n in nearest(key, known) if len(n) > 1 or len(key) == 1]  # `op` is not a misspelt `p`
+            near = ", ".join(alike or known) or Phrase("no attribute at all")
             faults.append(Diag("E0102", at, {"at": op.name, "key": key, "known": near}))
     checked = Attrs()
     for attr in op.attrs:
