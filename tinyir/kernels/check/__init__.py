@@ -223,17 +223,20 @@ def _check_tile(case: Case) -> Iterator[Diag]:
     if len(plan.tile) != len(kernel.groups) or min(plan.tile) < 1:
         yield fault_of(plan, "E1508", "tile", tile=list(plan.tile), family=plan.family, wanted=len(kernel.groups))
         return
-    for whole, piece in zip(plan.tile, plan.warp_tile):
+    axes = ["*".join(a.name for a in group) or "-" for group in kernel.groups]
+    for axis, whole, piece in zip(axes, plan.tile, plan.warp_tile):
         if piece < 1 or whole % piece:
-            yield fault_of(plan, "E1519", "warp_tile", whole=whole, field="warp_tile", piece=piece, count="n")
+            facts = {"axis": axis, "whole": whole, "field": "warp_tile", "piece": piece, "count": "n"}
+            yield fault_of(plan, "E1519", "warp_tile", **facts)
     if plan.warp_tile and plan.threads:
         warps = math.prod(-(-whole // max(piece, 1)) for whole, piece in zip(plan.tile, plan.warp_tile))
         if warps * 32 != math.prod(plan.threads):
             yield fault_of(plan, "E1509", "threads", threads=math.prod(plan.threads), wanted=f"32 * {warps}")
     if plan.micro and plan.threads:
-        for whole, piece, count in zip(plan.tile, plan.micro, _threads_along(plan, kernel)):
+        for axis, whole, piece, count in zip(axes, plan.tile, plan.micro, _threads_along(plan, kernel)):
             if count * piece != whole:
-                yield fault_of(plan, "E1519", "micro", whole=whole, field="micro", piece=piece, count=count)
+                facts = {"axis": axis, "whole": whole, "field": "micro", "piece": piece, "count": count}
+                yield fault_of(plan, "E1519", "micro", **facts)
 
 
 def _threads_along(plan: Any, kernel: Kernel) -> Iterator[int]:
