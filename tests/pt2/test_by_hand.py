@@ -99,6 +99,22 @@ def test_truth_values_are_reduced_in_the_place_of_what_was_there(tmp_path: Path)
     assert [y.tolist() for y in found] == [[True, False, True], [False, False, True]]
 
 
+@pytest.mark.parametrize("size", [3, 4])
+def test_a_place_is_mirrored_before_it_is_rounded(tmp_path: Path, size: int) -> None:
+    """Halves, which are rounded to even: -1.5 is 0.5 behind the border of -0.5, and its nearest element the first."""
+    places = np.arange(-2 * size, 3 * size, 0.5)
+    grid = np.stack([(2 * places + 1) / size - 1, np.zeros_like(places)], 1).astype("f4").reshape(1, 1, -1, 2)
+    how = {"interpolation_mode": 1, "padding_mode": 2, "align_corners": False}
+    types = {"x": (FLOAT, [1, 1, 1, size]), "g": (FLOAT, list(grid.shape))}
+    nodes = [node("grid_sampler_2d.default", ["y"], input="x", grid="g", **how)]
+    net = model(types, nodes, {"y": (FLOAT, [1, 1, 1, places.size])})
+    (found,) = played(archive(net, {}), tmp_path, np.arange(size, dtype="f4").reshape(1, 1, 1, size), grid)
+    exact = ((grid[0, 0, :, 0] + 1) * size - 1) / 2
+    turn = np.mod(exact + 0.5, 2 * size)
+    wanted = np.rint(np.clip(np.minimum(turn, 2 * size - turn) - 0.5, 0, size - 1))
+    assert found.ravel().tolist() == wanted.tolist()
+
+
 def test_a_large_weight_is_a_place_in_the_archive() -> None:
     raw = archive(linear(), WEIGHTS)
     (entry,) = [t for n, t in json.loads(to_json(raw, "sub/net.pt2"))["tensors"].items() if n == "body.w"]

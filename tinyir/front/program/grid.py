@@ -16,10 +16,13 @@ PADDINGS = ("zeros", "border", "reflection")
 CUBIC = -0.75
 
 
-def sampled(ops: Ops, x: Term, grid: Term, mode: str, padding: str, is_aligned: bool, by_tap: bool = False) -> Term:
+def sampled(
+    ops: Ops, x: Term, grid: Term, mode: str, padding: str, is_aligned: bool, by_tap: bool = False, inside: bool = False
+) -> Term:
     """x of [N, C, *S], whose S are known, at the places of a grid [N, *O, n], from -1 to 1 along each axis, the last
     axis of x first: the outermost elements are there, or their outer borders where it is not `is_aligned`. A place that
-    is outside is moved inside before its taps are found, or `by_tap` each tap is."""
+    is outside is moved inside before its taps are found, or `by_tap` each tap is. The nearest element is that of the
+    place, or of what was moved `inside`: a half that is mirrored may be nearest to another one."""
     count, places, axes = x.rank - 2, product(grid.shape[1:-1]), []
     for axis in range(count):
         size = x.shape[2 + axis].constant
@@ -34,6 +37,7 @@ def sampled(ops: Ops, x: Term, grid: Term, mode: str, padding: str, is_aligned: 
                 padding,
                 is_aligned,
                 by_tap,
+                inside,
             )
         )
     flat = ops.reshape(x, [x.shape[0], x.shape[1], product(x.shape[2:])])
@@ -57,19 +61,23 @@ def sampled(ops: Ops, x: Term, grid: Term, mode: str, padding: str, is_aligned: 
 class _Axis:
     """One axis of the image: for each tap the places, of i64, and their weights (None: 1)."""
 
-    def __init__(self, ops: Ops, at: Term, size: int, mode: str, padding: str, is_aligned: bool, by_tap: bool):
+    def __init__(
+        self, ops: Ops, at: Term, size: int, mode: str, padding: str, is_aligned: bool, by_tap: bool, inside: bool
+    ):
         self.ops, self.size, self.padding = ops, size, padding
         self.low, self.high = (0.0, size - 1.0) if is_aligned else (-0.5, size - 0.5)
         where = ops.fn("add", at, 1.0)
         place = (
             ops.fn("mul", where, (size - 1) / 2) if is_aligned else ops.fn("sub", ops.fn("mul", where, size / 2), 0.5)
         )
-        if mode == "nearest":
+        if mode == "nearest" and not inside:
             place = ops.fn("round", place)
         if padding != "zeros" and not by_tap:
             is_out = ops.fn("or", ops.fn("less", place, self.low), ops.fn("greater", place, self.high), part="outside")
-            inside = ops.fn("clip", place, min=0.0, max=size - 1.0) if padding == "border" else self.reflected(place)
-            place = ops.fn("where", is_out, inside, place)
+            moved = ops.fn("clip", place, min=0.0, max=size - 1.0) if padding == "border" else self.reflected(place)
+            place = ops.fn("where", is_out, moved, place)
+        if mode == "nearest" and inside:
+            place = ops.fn("round", place)
         if mode == "nearest":
             self.taps = [self.tap(place, None)]
             return

@@ -234,7 +234,8 @@ def grid_sampler(call: Call) -> Any:
         if not x.shape[axis].constant:
             raise call.fault(Phrase("axis {axis} has the size {shape}", axis=axis, shape=x.shape[axis]))
     mode, padding = _SAMPLING[call.get("interpolation_mode", 0)], PADDINGS[call.get("padding_mode", 0)]
-    return sampled(call, x, grid, mode, padding, bool(call.get("align_corners", False)), by_tap=mode == "cubic")
+    is_aligned = bool(call.get("align_corners", False))
+    return sampled(call, x, grid, mode, padding, is_aligned, by_tap=mode == "cubic", inside=True)
 
 
 def _product(sizes: Sequence[Any]) -> Any:
