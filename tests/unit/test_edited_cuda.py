@@ -29,7 +29,7 @@ OF_RUNS = {  # what nobody reads, and the code of a run with `--check`
     "tensors in another order": (r"\[X, gamma, beta, Y\]", "[X, beta, gamma, Y]", "E1731"),
     "fewer CTAs": (r"grid \[floor\(\(R \+ 3\)/4\)\]", "grid [floor((R + 2)/4)]", "E1731"),
     "a region that says something else": (r"rsqrt\(add", "sqrt(add", "E1731"),
-    "code that is no C++": (r"int i0 = 4", "int i0 = = 4", "E1721"),
+    "code that is not C++": (r"int i0 = 4", "int i0 = = 4", "E1721"),
     "a guard": (r"if \(i0 < R\) {", "if (i0 <= R) {", "E1722"),
     "an index": (r"thread_x \+ 32 \* u;", "thread_x + 31 * u;", "E1731"),
     "an operation": (r"1e-05f", "1e+05f", "E1731"),

@@ -24,7 +24,7 @@ from .families import CASES
 from .field_edits import FieldEdit, edits_of
 
 PLACES = 20  # of each form in which an edit of each kind is looked for
-UNWRITTEN = {"Pick"}  # forms that no case has: siblings, which are no family
+UNWRITTEN = {"Pick"}  # forms that no case has: siblings, which belong to no family
 
 
 @functools.cache

@@ -156,7 +156,7 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     widths = _width(region, image.read, channel, kernel.batch), _width(region, other, channel)
     if kernel.batch:
         if not _is_packed(kernel, image, channel, made) or kernel.factors[1 - side] is not other:
-            return Phrase("groups whose channels are no part or multiple of 16")
+            return Phrase("groups whose channels neither divide 16 nor are a multiple of it")
         own = kernel.batch, (*kernel.batch, *made), *widths, Phrase("groups, of which a tile has several")
         found = Halo(image, side, channel, taps, images, *own, count)
         if not found.is_narrow:
