@@ -18,7 +18,7 @@ from ..ir.simplex import Lost, Simplex
 from ..kit.records import dataclass
 from ..kit.work import count
 
-MOST_FACTS = 160
+MOST_FACTS = 160  # of one sum's search
 MOST_NAMES = 24  # that are written out in one fact
 MOST_ATOMS = 5  # of a monomial whose factors facts are multiplied by
 DENIAL = "deny"

@@ -188,7 +188,7 @@ class SideBySide:
             self.inside |= dict.fromkeys(ends)
             return self._from_registers(body.then, made)
         shared = self._sharing(body)
-        if shared > 1:
+        if shared > 1 and not self.around:  # what is shared is loaded under no guard
             return self._from_shared(body, shared)
         if self._is_whole(body) or self._is_block(body):
             if self.guards.setdefault(body, self.around) != self.around:
