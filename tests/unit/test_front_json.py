@@ -276,6 +276,68 @@ def test_a_fault_of_an_attribute_is_placed_at_its_value(op: str, attrs: dict[str
     assert at(text, faults(text)[0]) == place
 
 
+def test_axes_that_were_not_stated_are_named_where_a_list_has_too_few_entries() -> None:
+    def resized(**attrs: Any) -> str:
+        graph = [{"op": "Resize", "inputs": ["X"], "outputs": ["Y"], "attrs": attrs}]
+        return model({"X": "fp32[1, 3, 8, 8]"}, {"Y": "fp32[1, 3, 16, 16]"}, graph)
+
+    text = resized(sizes=[16, 16])
+    (diag,) = faults(text)
+    assert diag.code == "E1101" and at(text, diag).split() == ["[", "16,", "16", "]"]
+    assert "`axes`" in str(diag.labels[-1].note)
+    (diag,) = faults(resized(sizes=[16], axes=[2, 3]))
+    assert diag.code == "E1101" and not any("`axes`" in str(label.note) for label in diag.labels)
+    front.read(resized(sizes=[16, 16], axes=[2, 3]))
+
+
+def warned(text: str) -> list[Diag]:
+    notes: list[Diag] = []
+    front.read(text, notes=notes)
+    return notes
+
+
+@pytest.mark.parametrize("stated", [None, "bf16", "fp32"])
+def test_factors_that_nobody_asked_to_widen_are_told(stated: str | None) -> None:
+    graph = [
+        {"op": "MatMul", "inputs": ["X", "W"], "outputs": ["H"]},
+        {"op": "Elementwise", "fn": "relu", "inputs": ["H"], "outputs": ["R"]},
+        {"op": "Einsum", "equation": "mn,np->mp", "inputs": ["R", "V"], "outputs": ["Y"]},
+    ]
+    text = model({"X": "bf16[M, K]", "W": "bf16[K, N]", "V": "bf16[N, P]"}, {"Y": "bf16[M, P]"}, graph)
+    loaded = json.loads(text)
+    if stated:
+        loaded["tensors"]["R"] = {"dtype": stated, "shape": ["M", "N"]}
+    text = json.dumps(loaded)
+    notes = warned(text)
+    assert [d.code for d in notes] == ([] if stated else ["W2107"])
+    assert all(at(text, d) == '"R"' and "bf16" in d.why() and "fp32" in d.why() for d in notes)
+
+
+def test_a_term_of_the_accumulators_dtype_is_not_told() -> None:
+    graph = [
+        {"op": "MatMul", "inputs": ["X", "X"], "outputs": ["H"]},
+        {"op": "GEMM", "inputs": ["X", "X", "H"], "outputs": ["Y"]},
+    ]
+    assert warned(model({"X": "fp16[4, 4]"}, {"Y": "fp16[4, 4]"}, graph)) == []
+
+
+def test_two_ops_of_one_name_are_told() -> None:
+    graph = [
+        {"op": "Elementwise", "name": name, "fn": "relu", "inputs": [x], "outputs": [y]}
+        for name, x, y in (("a", "X", "H"), ("a", "H", "R"), ("b", "R", "Y"))
+    ]
+    text = model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, graph)
+    (diag,) = warned(text)
+    assert diag.code == "W2108" and diag.span.start > text.index('"a"') + 3 and at(text, diag) == '"a"'
+
+
+@pytest.mark.parametrize("fn", ["add", "mul", "max", "min", "mean"])
+def test_what_joins_operands_takes_two_at_least(fn: str) -> None:
+    graph = [{"op": "Elementwise", "fn": fn, "inputs": ["X"], "outputs": ["Y"]}]
+    (diag,) = faults(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, graph))
+    assert (diag.code, diag.facts["given"]) == ("E0204", 1)
+
+
 def test_help_lists_what_there_is() -> None:
     def pool(**attrs: Any) -> str:
         node = {"op": "Pool", "inputs": ["X"], "outputs": ["Y"], "attrs": attrs}

@@ -231,11 +231,6 @@ UNARY: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, Any]]] = {
     "isinf": (np.isposinf, {"negative": False}),
     "clip": (lambda x: np.clip(x, -1, 1.5), {"min": -1, "max": 1.5}),
     "cast": (lambda x: x.astype(np.float64), {"to": "fp64"}),
-    "mean": (lambda x: x, {}),
-    "add": (lambda x: x, {}),
-    "mul": (lambda x: x, {}),
-    "max": (lambda x: x, {}),
-    "min": (lambda x: x, {}),
 }
 BINARY: dict[str, Callable[..., np.ndarray]] = {
     "add": np.add,

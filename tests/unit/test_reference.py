@@ -153,10 +153,23 @@ def json_points() -> dict:
     ("split_k", b"# Fields of plans\n\n### split_k"),
     ("tma_load", b"# Statements of gpu text\n\n### tma_load"),
     ("gelu", b"# Front-end JSON\n\n### gelu"),
+    ("yield", b"# The languages\n\n### yield"),
+    ("must_fuse:", b"# The languages\n\n### must_fuse"),
 ])  # fmt: skip
 def test_a_topic_is_found_by_code_or_name(topic: str, begins: bytes) -> None:
     done = run_line(f"tiny-explain {topic}")
     assert (done.code, done.out.startswith(begins)) == (0, True), done
+
+
+def test_a_word_of_a_text_is_told_by_its_rules_and_diagnostics() -> None:
+    found = run_line("tiny-explain must_fuse").out.decode()
+    assert "// tiny\n" in found and "// region\n" in found and "E1425 FusedApart" in found and "E1001" not in found
+
+
+def test_a_line_of_a_text_is_told_by_its_words() -> None:
+    found = run_line("tiny-explain 'fence wgmma nothing'").out.decode()
+    assert found.count("# Statements of gpu text") == 2 and "### fence" in found and "### wgmma" in found
+    assert run_line("tiny-explain 'nobody knows this'").code == 1
 
 
 def test_a_name_of_several_kinds_gives_each() -> None:
@@ -166,7 +179,7 @@ def test_a_name_of_several_kinds_gives_each() -> None:
 
 def test_counts_are_told_in_words() -> None:
     assert MANY == ELEMENTWISE["add"].inputs[1]
-    assert "Operands: 1 or more" in run_line("tiny-explain add").out.decode()
+    assert "Operands: 2 or more" in run_line("tiny-explain add").out.decode()
 
 
 def test_what_is_said_to_be_refused_of_onnx_is_not_read() -> None:

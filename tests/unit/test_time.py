@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -47,8 +48,8 @@ def test_a_step_takes_as_long_as_what_is_in_it() -> None:
 
 def test_the_trace_is_chromes(tmp_path: Path) -> None:
     target = tmp_path / "trace.json"
-    for line in (f"tiny-gpu --time=trace {target} {SAMPLE}.plan", f"tiny-gpu {SAMPLE}.plan --time=trace {target}"):
-        done = run_in_shell(line)
+    for line in ("--time=trace {} {}", "{1} --time=trace {0}", "--time trace {} {}", "{1} --time trace {0}"):
+        done = run_in_shell("tiny-gpu " + line.format(target, f"{SAMPLE}.plan"))
         assert done.out.startswith(b"tinyir") and done.err == b""
         events = json.loads(target.read_text(encoding="utf-8"))["traceEvents"]
         assert {e["ph"] for e in events} == {"X"} and all(e["ts"] >= 0 and e["dur"] >= 0 for e in events)
@@ -56,6 +57,11 @@ def test_the_trace_is_chromes(tmp_path: Path) -> None:
         whole = next(e for e in events if e["name"] == "check gpu")
         assert whole["args"]["kernels checked"] == 2
         target.unlink()
+
+
+def test_a_file_called_trace_is_the_text(tmp_path: Path) -> None:
+    shutil.copy(f"{SAMPLE}.plan", tmp_path / "trace")
+    assert run_in_shell(f"cd {tmp_path} && tiny-opt --time trace").out.startswith(b"tinyir")
 
 
 def test_what_time_does_not_take_is_a_fault_of_use() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from ..ir.verify import nearest
 from ..kit.cli import Session, parser_of, run
-from ..kit.diag import catalogue, refuse
+from ..kit.diag import Refused, catalogue, refuse
 from ..kit.phrase import Phrase
 from ..kit.render import draw_page
 
@@ -59,8 +59,9 @@ def _topics() -> Iterable[str]:
 
 def _entries(topic: str, lang: str) -> list[str]:
     """The entries of the reference and the page of a diagnostic that are called so. Raises Refused (E0010)."""
-    from ..reference import find
+    from ..reference import find, page_named
     from ..reference.diagnostics import code_of, explanation
+    from ..reference.grammars import of_word
     from .pages import PAGES
 
     code = code_of(topic)
@@ -68,10 +69,22 @@ def _entries(topic: str, lang: str) -> list[str]:
     if topic.upper() == code:
         return page
     found = [f"# {page.titles[lang]}\n\n{section.text}" for page, section in find(PAGES, topic, lang)] + page
+    if not found and (written := of_word(topic.removesuffix(":"), lang)) is not None:
+        found = [f"# {page_named(PAGES, 'languages').titles[lang]}\n\n{written.text}"]
+    if not found and len(topic.split()) > 1:  # a line of a text: what its words mean
+        found = [entry for word in dict.fromkeys(topic.split()) for entry in _known(word, lang)]
     if not found:
         close = nearest(topic, list(_topics()))
         raise refuse("E0010", at=topic, given=topic, near=", ".join(close) or Phrase("none like it"))
     return found
+
+
+def _known(topic: str, lang: str) -> list[str]:
+    """The entries of a topic; none where there are none."""
+    try:
+        return _entries(topic, lang)
+    except Refused:
+        return []
 
 
 def _show(session: Session, text: str) -> None:

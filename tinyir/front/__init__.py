@@ -93,12 +93,14 @@ def read(text: str, file: str = "", notes: list[Diag] | None = None) -> tiny.Mod
     if language == "tiny":
         return tiny.parse(text)
     if language == "json":
-        from . import json as reader
-    elif language == "nodeid":
+        from . import json
+
+        return json.read(text, notes=notes)
+    if language == "nodeid":
         from . import nodeid
 
         return nodeid.read(text, notes=notes)
-    elif language == "coreir":
+    if language == "coreir":
         from . import coreir as reader
     elif language == "dsl":
         from . import graphdsl as reader

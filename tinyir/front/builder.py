@@ -107,6 +107,7 @@ class Builder:
         self._base = ""
         self._returned: list[tuple[Ref, ...]] = []  # what each closed step gave
         self.notes: list[Diag] = []  # warnings and remarks on what was built
+        self.widened: list[tuple[DType, DType]] = []  # of sums of products: a factor's dtype, and the wider other's
 
     # --- steps
 
@@ -342,6 +343,7 @@ class Builder:
         over. The MUL widens to `acc` where that is exact, so that nothing is rounded before it is added; integers whose
         product `acc` does not hold whatever they are become `acc` before. Raises Refused (E1304 with both places)."""
         narrow = promote(x.dtype, y.dtype)
+        self.widened += [(o.dtype, narrow) for o in (x, y) if o.dtype.is_float and o.dtype != narrow]
         summed = "".join(dict.fromkeys(c for c in x_axes + y_axes if c not in out))
         order = out + summed
         sizes = self._aligned(x, x_axes, y, y_axes, out)

@@ -52,10 +52,15 @@ ABOUT = {"E1006": ("axis", "axes"), "E1018": ("groups",)}  # faults of an attrib
 OP_KEYS = ("op", "name", "inputs", "outputs", "attrs", "fn")
 
 
-def read(text: str, name: str = "main") -> tiny.Module:
-    """The module of a front-end JSON text; `name` is the model's name unless the text states one. Raises Refused with
-    every fault found: E0011 to E0013 JSON, E01xx words and attributes, E10xx and E11xx types, E13xx signature."""
-    return _Reader(text).module(parse_json(text), name)
+def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny.Module:
+    """The module of a front-end JSON text; `name` is the model's name unless the text states one; `notes` gets the
+    warnings (W2107, W2108) on it. Raises Refused with every fault found: E0011 to E0013 JSON, E01xx words and
+    attributes, E10xx and E11xx types, E13xx signature."""
+    reader = _Reader(text)
+    module = reader.module(parse_json(text), name)
+    if notes is not None:
+        notes += reader.builder.notes
+    return module
 
 
 class _Reader(SignatureReader):
@@ -64,6 +69,7 @@ class _Reader(SignatureReader):
     def __init__(self, text: str):
         super().__init__(text)
         self.given_by: dict[str, list[str]] = {}  # the tensors that each op gives, by the op's name
+        self.named: dict[str, Node] = {}  # the first op of each name
 
     def module(self, root: Node, name: str) -> tiny.Module:
         if not isinstance(root.value, dict):
@@ -150,6 +156,11 @@ class _Reader(SignatureReader):
         name = _name_of(node)
         count = len(self.faults)
         outputs = [n.value for n in items_of(node.get("outputs")) if isinstance(n.value, str)]
+        first = self.named.setdefault(name, node)
+        if first is not node and "name" in node.value:
+            labels = (Label(self.places.of(first), Phrase("first here")),)
+            span = self.places.of(node.get("name") or node)
+            self.builder.notes.append(Diag("W2108", name, {"name": name}, span, labels))
         self.given_by.setdefault(name, []).extend(outputs)
         row = self.row(node, name)
         operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
@@ -250,8 +261,13 @@ class _Reader(SignatureReader):
             span = self.places.of(node.get("inputs") or node)
             for d in fault.diags:
                 place = d.span or self.attribute(node, d) or span
-                self.faults.append(Diag(d.code, name, d.facts, place, d.labels or (() if d.span else labels), d.edit))
+                told = d.labels or (() if d.span else labels)
+                if d.code == "E1101" and attrs.get("axes", ()) is None:
+                    words = Phrase("`axes`, which names the axes that are meant, is not stated: all are")
+                    told = (*told, Label(self.places.of(node.get("op") or node), words))
+                self.faults.append(Diag(d.code, name, d.facts, place, told, d.edit))
             return
+        self.tell_of_widened(node, name, row, operands)
         for output, ref, inferred in zip(outputs, refs, types):
             declared = self.declared.get(output)
             if declared is not None and declared.shape != ref.shape:
@@ -269,9 +285,18 @@ class _Reader(SignatureReader):
                 ref = self.stand_in(output)
             self.refs[output] = ref
 
+    def tell_of_widened(self, node: Node, name: str, row: FrontOp, operands: list[Any]) -> None:
+        """Warn of a sum of products whose factors got the dtype of one that an op gave without being asked for it."""
+        widened, self.builder.widened = self.builder.widened, []
+        for narrow, wide in dict.fromkeys(widened):
+            for at, o in zip(items_of(node.get("inputs")), operands):
+                if isinstance(o, Ref) and o.dtype == wide and o.tensor not in self.declared:
+                    facts = {"op": row.name, "tensor": o.tensor, "wide": wide, "narrow": narrow, "shape": o.type}
+                    self.builder.notes.append(Diag("W2107", name, facts, self.places.of(at)))
+
     def attribute(self, node: Node, d: Diag) -> Span | None:
         """The value of the attribute that a fault is about, where it says so and the op states it."""
-        keys = (str(d.facts["key"]),) if "key" in d.facts else ABOUT.get(d.code, ())
+        keys = (str(d.facts.get("key", d.facts.get("what", ""))), *ABOUT.get(d.code, ()))
         stated = node.get("attrs")
         inside = stated.value if stated is not None and isinstance(stated.value, dict) else {}
         found = next((m for k in keys for m in (inside.get(k) or node.value.get(k),) if m is not None), None)

@@ -88,10 +88,12 @@ class Parser(argparse.ArgumentParser):
         self._words = words
         end = words.index("--") if "--" in words else len(words)
         default = {o: a.const for a in self._actions if a.nargs == "?" and a.const for o in a.option_strings}
-        if "--time=trace" in words[: end - 1]:
-            at = words.index("--time=trace")
-            words[at : at + 2] = [f"--time=trace:{words[at + 1]}"]
-            end -= 1
+        for form in (["--time=trace"], ["--time", "trace"]):
+            count = len(form)
+            at = next((n for n in range(end - count) if words[n : n + count] == form), None)
+            if at is not None:
+                words[at : at + count + 1] = [f"--time=trace:{words[at + count]}"]
+                end -= count
         choices = {o: a.choices or () for a in self._actions for o in a.option_strings if o in default}
         for option, value in zip(words[:end], words[1:end]):
             if value in choices.get(option, ()) and not os.path.exists(value):  # it would be the file

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ..ir.pipeline import STAGES, language_of
 from ..kit.diag import catalogue
+from ..kit.phrase import EXPLAIN
 from ..kit.text import rules_of
 from .page import Section, block, fence, words
 
@@ -28,6 +29,25 @@ def sections(lang: str) -> Iterator[Section]:
         )
 
 
+def of_word(word: str, lang: str) -> Section | None:
+    """The rules that a word is written in, by language, and the diagnostics whose pages write it; None
+    where no grammar has it."""
+    if not word.isidentifier():
+        return None
+    written = re.compile(f'"{word}"')
+    found = {
+        name: [line for line in rules_of(name).split("\n") if written.search(line)]
+        for name in words("grammar")["languages"]
+    }
+    rules = "\n".join("\n".join([f"// {name}", *lines]) for name, lines in found.items() if lines)
+    if not rules:
+        return None
+    told = re.compile(rf"`{word}\b")
+    codes = [c for c in sorted(catalogue()) if told.search(EXPLAIN.joinpath(f"{c}.md").read_text(encoding="utf-8"))]
+    about = ", ".join(f"{c} {catalogue()[c]['kind']}" for c in codes)
+    return Section(word, block(fence("text", rules), about and f"`tiny-explain`: {about}"), (word,))
+
+
 def _invariants(stage: str, lang: str) -> str:
     """What `check` of a language lists, as its docstring has it; in other languages the codes with their names."""
     said = language_of(stage).check.__doc__ or ""
@@ -39,4 +59,4 @@ def _invariants(stage: str, lang: str) -> str:
     return "\n".join(rows)
 
 
-__all__ = ["sections"]
+__all__ = ["of_word", "sections"]

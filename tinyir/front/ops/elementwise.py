@@ -92,7 +92,7 @@ for _fn, _op in _UNARY.items():
 for _fn, _op in _BINARY.items():
     elementwise(_fn, 2)(_binary(_op))
 for _fn, _op in _FOLDED.items():
-    elementwise(_fn, (1, MANY))(_folded(_op))
+    elementwise(_fn, (2, MANY))(_folded(_op))
 for _fn, (_lower, _attrs) in functions.TABLE.items():
     elementwise(_fn, 1, _attrs)(_composed(_lower))
 
@@ -121,7 +121,7 @@ def power(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     return functions.in_wide(b, x, lambda wide: b.emit("POW", wide, b.cast(y, wide.dtype)))
 
 
-@elementwise("mean", (1, MANY))
+@elementwise("mean", (2, MANY))
 def mean(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     """The mean of the operands, element by element."""
     first, *rest = b.agree(*operands)

@@ -116,7 +116,13 @@ def _pair(node: Node) -> tuple[Term, Term]:
 
 
 def _variadic(fn: str) -> Callable[[Node], Any]:
-    return lambda node: node.fn(fn, *operands(node))
+    """The function of all operands, or the only one."""
+
+    def lower(node: Node) -> Any:
+        given = operands(node)
+        return node.fn(fn, *given) if len(given) > 1 else node.fn("identity", *given)
+
+    return lower
 
 
 def _with_attrs(fn: str, attrs: dict[str, tuple[str, Any]]) -> Callable[[Node], Any]:
