@@ -8,14 +8,16 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from tests.fuzz import harmless, mutants
 from tinyir.ir import gpu
+from tinyir.ir.body import Body
 from tinyir.ir.gpu import nodes
+from tinyir.ir.gpu.verify import OF_ONE_ELEMENT
 from tinyir.ir.gpu.walk import statements
 from tinyir.ir.types import DTYPES
 from tinyir.kit import work
@@ -24,6 +26,7 @@ from tinyir.lower import language_of
 from tinyir.play import kernel as played
 from tinyir.play.kernel import TOGETHER, check_values, differing, numbers
 from tinyir.play.kernel.reference import BOXES, FEW_ELEMENTS, boxes_of
+from tinyir.play.kernel.threads import _BODIES
 from tinyir.play.kernel.turns import are_turns_apart
 from tinyir.play.product import MOST_ALONE, multiplied
 
@@ -107,6 +110,30 @@ def test_what_is_another_number_is_found(case: str, old: str, new: str) -> None:
     assert old in text
     said = list(check_values(gpu.parse(text.replace(old, new, 1))))
     assert [d.code for d in said] == ["E1685"]
+
+
+OF_REGIONS = {  # one of each kind of expression that a kernel does not have
+    "BroadcastInDim": "broadcast_in_dim(X[i0], dims=[0])",
+    "Transpose": "transpose(X[i0], perm=[0])",
+    "Reduce": "reduce sum (i0: 4) : fp32 { X[i0] }",
+    "Scan": "scan sum (i0) : fp32 { X[i0] }",
+    "Gather": "gather(i0: 4 = index(i0) : i32) { X[i0] }",
+    "Scatter": "scatter update i0 (i0: 4) { X[i0] at index(i0) : i32 } onto X[i0]",
+}
+
+
+def test_kernels_play_what_they_may_say_of_one_element() -> None:
+    assert set(_BODIES) == set(OF_ONE_ELEMENT)
+    assert set(OF_REGIONS) == {kind.__name__ for kind in get_args(Body)} - {kind.__name__ for kind in OF_ONE_ELEMENT}
+
+
+@pytest.mark.parametrize("kind", OF_REGIONS)
+def test_a_fold_or_a_move_in_a_kernel_is_refused(kind: str) -> None:
+    text = family("map").kernels
+    head, tail = text[: text.index("\nkernel ")], text[text.index("\nkernel ") :]
+    assert "add(X[i0], 1.0)" in tail
+    module = gpu.parse(head + tail.replace("add(X[i0], 1.0)", f"add({OF_REGIONS[kind]}, 1.0)"))
+    assert [d.code for d in gpu.check(module)] == ["E1602"]
 
 
 def test_of_kernels_that_are_alike_one_is_played_once() -> None:

@@ -10,7 +10,7 @@ from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
 from ...kit.work import count, span
 from ...target.arch import ARCHS
-from ..body import Index, Read, Ref, Select
+from ..body import Binary, Index, Literal, Random, Read, Ref, Select, Ternary, Unary, show_body
 from ..expr import Expr
 from ..verify import nearest
 from . import nodes
@@ -36,6 +36,9 @@ from .replay_products import check_products
 from .resources import check_resources
 from .rows import check_rows
 from .walk import Visit, places_in, reads_in, statements, tensor_of, tensors_of, visits, words_held
+
+# What a thread computes of one element. Folds and moves are of regions: a kernel has statements and indices for them.
+OF_ONE_ELEMENT = (Read, Ref, Literal, Index, Random, Unary, Binary, Ternary, Select)
 
 
 def check_kernels(module: Any) -> list[Diag]:
@@ -285,6 +288,9 @@ def _check_words(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
             if array is None or not kind.holds(array):
                 faults.append((name, Phrase("is not {what}", what=kind.what)))
         faults += misfits(s, v, kernel, tensors)
+        for body in reads_in(s):
+            if not isinstance(body, OF_ONE_ELEMENT):
+                faults.append((show_body(body), Phrase("is of a region: a kernel computes element by element")))
         if not has_tma and (isinstance(s, _OF_COPY_ENGINES) or getattr(s, "scope", "") == "cluster"):
             faults.append((type(s).__name__, Phrase("is not on {arch}", arch=kernel.arch)))
         for name, fault in faults:
