@@ -255,6 +255,7 @@ def test_misused_token_is_found(old: str, new: str) -> None:
         ("layernorm", "    if i1 < C\n", "    if i1 < C + 1\n", "E1615"),
         ("layernorm", "block_reduce sum sum via part", "block_reduce sum part via part", "E1602"),
         ("attention_causal", "      wait_group wgmma pending 0 for %qk\n", "", "E1617"),
+        ("attention_causal", "assume 1 <= B and", "assume 1 <= lane and", "E1605"),  # which the launch does not know
     ],
 )
 def test_planted_fault_in_a_design_example_is_found(example: str, old: str, new: str, code: str | None) -> None:

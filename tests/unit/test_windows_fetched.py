@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
-from tinyir.ir.expr import Expr
+from tinyir.ir.expr import Bound, Expr
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.ir.once import Once
+from tinyir.ir.windows import Windows
 from tinyir.kernels.alternatives.turn_buffers import turn_buffers, with_orders
 from tinyir.kernels.check import check as check_families
 from tinyir.kernels.parts.boxes import View
@@ -351,3 +352,12 @@ def test_channels_of_large_groups_are_fetched_as_windows(is_last: bool) -> None:
     assert loads, [one.algo for one in planned.plans]
     arrays = whole_numbers(module)
     assert np.array_equal(ran(planned, arrays)["y"], play(module, arrays)["y"])
+
+
+def test_an_image_without_elements_has_no_windows_to_fetch() -> None:
+    """Padding alone may hold whole windows; a tensor of no elements has no map."""
+    h, w = Expr.of("H"), Expr.of("W")
+    padded = Windows((((h + 1) // 2) + 1, ((w - 1) // 2) + 1), (-1, -1), (2, 2))
+    asked = padded.needs((Expr.of("N"), h, w, Expr.of(64)))
+    assert Bound(h, lower=Expr.of(1)) in asked
+    assert Bound(w, lower=Expr.of(1)) not in asked  # no row of results has an element either

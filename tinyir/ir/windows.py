@@ -15,7 +15,7 @@ from typing import Any
 
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
-from .expr import ONE, Bound, Expr
+from .expr import ONE, ZERO, Bound, Expr
 from .read import expr_of, integer_of
 
 MOST_STEP = 8  # elementStrides (CUDA driver API, cuTensorMapEncodeIm2col)
@@ -54,10 +54,14 @@ class Windows:
         )
 
     def needs(self, shape: tuple[Expr, ...]) -> tuple[Bound, ...]:
-        """What must hold of the symbols for the engine to hold the corners; a bound that no symbol can change is left
-        out where it holds."""
+        """What must hold of the symbols for the engine to hold the corners, and for the tensor to have elements where
+        padding alone has windows: of none there is no map. A bound that no symbol can change is left out where it
+        holds."""
         most = 1 << CORNER_BITS[len(self.counts)] - 1
-        bounds = (Bound(high, Expr.of(-most), Expr.of(most)) for high in self.highs(shape))
+        bounds = [Bound(high, Expr.of(-most), Expr.of(most)) for high in self.highs(shape)]
+        for size, count in zip(shape[1:-1], self.counts):
+            if size.name and (count.substitute({size.name: ZERO}).constant or 0) > 0:
+                bounds.append(Bound(size, lower=ONE))
         return tuple(dict.fromkeys(b for b in bounds if b.expr.constant is None or not b.holds({})))
 
     def faults(self, shape: tuple[Expr, ...], box: tuple[Expr, ...]) -> Iterator[str]:

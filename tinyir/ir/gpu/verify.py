@@ -158,10 +158,10 @@ def _size_faults(kernel: Kernel, module: Any) -> Iterator[str]:
 
 
 def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
-    tensors = tensors_of(kernel, module)
+    tensors, sizes = tensors_of(kernel, module), dict.fromkeys(module.plans.program.model.symbols())
     for v in walked:
         s = v.statement
-        for name, known in _unknown_names(s, v, tensors):
+        for name, known in _unknown_names(s, v, tensors, sizes):
             near = ", ".join(nearest(name, known)) or Phrase("nothing like it")
             yield Diag("E1605", kernel.name, {"name": name, "near": near}, s.span)
         own: set[str] = set()
@@ -177,12 +177,16 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
                 yield Diag("E1606", kernel.name, {"name": name}, s.span, labels)
 
 
-def _unknown_names(s: Any, v: Visit, tensors: Mapping[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
-    """Names that nothing defines at a statement, each with those of its kind that are known there."""
+def _unknown_names(
+    s: Any, v: Visit, tensors: Mapping[str, Any], sizes: Mapping[str, Any]
+) -> Iterator[tuple[str, Iterable[str]]]:
+    """Names that nothing defines at a statement, each with those of its kind that are known there. The host, which
+    launches, knows `sizes` alone."""
     own = dict.fromkeys(n for n, _ in (*getattr(s, "over", ()), *getattr(s, "lets", ())))
+    integers = sizes if isinstance(s, (nodes.Assume, nodes.TensorMap)) else {**v.names, **own}
     for name in dict.fromkeys(n for e in exprs_in(s) for n in e.names()):
-        if name not in v.names and name not in own:
-            yield name, {**v.names, **own}
+        if name not in integers:
+            yield name, integers
     for node in reads_in(s):
         if isinstance(node, Ref) and node.name not in v.values:
             yield f"%{node.name}", {f"%{n}" for n in v.values}
