@@ -13,6 +13,7 @@ from tests.models import gpt2, resnet50
 from tinyir.front.json import read
 from tinyir.ir import region
 from tinyir.ir.plan import Plan
+from tinyir.kernels.alternatives import materialize_prologues as materialize
 from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan import planner as judging
@@ -135,3 +136,14 @@ def mlp(layers: int, widths: tuple[int, ...]) -> str:
 def test_work_grows_with_distinct_shapes_and_not_with_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     one, twice = (spent(regions(mlp(layers, (64, 128, 192))), monkeypatch) for layers in (9, 27))
     assert one[:2] == twice[:2]
+
+
+def test_contractions_that_are_alike_are_taken_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[region.Region] = []
+    ways = materialize._ways
+    monkeypatch.setattr(materialize, "_ways", lambda module, one, *how: asked.append(one) or ways(module, one, *how))
+    module = regions(SMALL["resnet"](dtype="fp16").text)
+    wanted = {one.name for one in module.program.regions}
+    *_, times = materialize.least_times(module, wanted, lambda *given: 1.0, lambda *given: 1.0, True)
+    forms = {materialize._likeness(one, module.model.constants()) for one in asked}
+    assert len(times) == len(wanted) > len(asked) == len(forms)

@@ -18,6 +18,8 @@ from tinyir.kernels.cost import cost_of, costs_of
 from tinyir.kernels.family import Family, Problem
 from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.kernels.sheet import Sheet
+from tinyir.kernels.warp_specialized.declare import allocated, smem_by_stages
+from tinyir.kernels.warp_specialized.space import propose_warp_specialized
 from tinyir.kit import numbers
 from tinyir.kit.numbers import at_row
 from tinyir.lower.plan import card_of
@@ -47,6 +49,17 @@ def sheets(problem: Problem, card: Device) -> Iterator[tuple[Family, Sheet]]:
     """What is proposed for it in columns."""
     for family in families_for(problem.kernel):
         yield from ((family, found) for found in family.space(problem, card) if isinstance(found, Sheet))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("warp_specialized")])
+def test_memory_by_stages_is_what_each_number_of_them_takes(name: str) -> None:
+    for problem in problems(CASES[name]):
+        given = problem.region, problem.kernel
+        for sheet in propose_warp_specialized(problem, CARDS[0]):
+            taken = smem_by_stages(sheet.plan, *given)
+            for count in (1, 2, 5, sheet.plan.stages, sheet.plan.stages + 1):
+                whole = allocated(replace(sheet.plan, stages=count), *given).smem
+                assert (taken(count) == whole).all()
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -82,7 +82,7 @@ def materialize_prologues(
         if wanted is not None and one.name not in wanted:
             regions.append(one)
             continue
-        likeness = Alike.of(one), tuple(t.name in constants for t in one.inputs), bool(one.must_fuse)
+        likeness = _likeness(one, constants)
         is_new = likeness not in whole or any(t in other.inputs for other in made for t in one.inputs)
         found = _cheapest(module, one, made, time_of, least_of, has_engine) if is_new else None
         whole |= {likeness} if found is None else set()
@@ -100,19 +100,26 @@ def least_times(
     """Microseconds below which the kernels of the wanted regions are not, their prologues apart or not, by name; nearer
     and nearer. Regions that read a tensor share the copies that are made of it, for all that is known. At first no plan
     of a contraction is asked for before which copies could be made; then those of one contraction more each time, the
-    longest first."""
+    longest first. What is alike is asked once."""
     regions = [one for one in module.program.regions if one.name in wanted]
     left = [one for one in regions if _may_be_apart(module, one)]
     users = Counter(t.name for one in module.program.regions for t in one.inputs)
-    ways = {one.name: _ways(module, one, {}, has_engine) for one in left}
+    constants = module.model.constants()
+    ways: dict[Hashable, list[tuple[Region, ...]]] = {}
+    known: dict[Hashable, float] = {}
 
     def least(one: Region, of_last: TimeOf) -> float:
         share = max(users[t.name] for t in one.inputs)
-        apart = (
-            sum(time_of(module, part) for part in parts[:-1]) / share + of_last(module, parts[-1])
-            for parts in ways[one.name]
-        )
-        return min([(time_of if ways[one.name] else of_last)(module, one), *apart])
+        likeness = _likeness(one, constants)
+        if (key := (of_last, share, likeness)) not in known:
+            if likeness not in ways:
+                ways[likeness] = _ways(module, one, {}, has_engine)
+            apart = (
+                sum(time_of(module, part) for part in parts[:-1]) / share + of_last(module, parts[-1])
+                for parts in ways[likeness]
+            )
+            known[key] = min([(time_of if ways[likeness] else of_last)(module, one), *apart])
+        return known[key]
 
     found = {one.name: 0.0 if one in left else time_of(module, one) for one in regions}
     found |= {one.name: least(one, least_of) for one in left}
@@ -120,6 +127,11 @@ def least_times(
     for one in sorted(left, key=lambda one: -found[one.name]):
         found[one.name] = least(one, time_of)
         yield found
+
+
+def _likeness(one: Region, constants: Container[str]) -> Hashable:
+    """What a region has in common with those that are the same but for names."""
+    return Alike.of(one), tuple(t.name in constants for t in one.inputs), bool(one.must_fuse)
 
 
 def _may_be_apart(module: Module, one: Region) -> bool:

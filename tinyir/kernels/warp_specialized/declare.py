@@ -3,14 +3,16 @@ epilogue, what it reads by tiles, and what its outputs leave through."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...kit.numbers import Number, least, pick, uniform
 from ...kit.records import replace
-from ...target.arch import ARCHS
+from ...target.arch import ARCHS, aligned
 from ...target.hopper import ATOM_BYTES, WARPGROUP
-from ..family import Array, Needs, Problem
+from ..family import MBARRIER_BYTES, Array, Needs, Problem
 from ..parts.boxes import is_along_sum, vectors_of
 from ..parts.leaving import (
     PIECE,
@@ -91,6 +93,25 @@ def allocated(plan: Plan, region: Region, kernel: Contraction) -> Needs:
     ring = _ring(plan, region, kernel)
     arrays, barriers = _ending(plan, region, kernel, ring.smem)
     return Needs((*ring.shared, *arrays), ring.mbarriers + barriers)
+
+
+def smem_by_stages(plan: Plan, region: Region, kernel: Contraction) -> Callable[[Number], Number]:
+    """The bytes of shared memory of a plan by the number of its stages: rings alone grow with it, and what the outputs
+    leave through depends on that where threads write their rows."""
+    ring, rings = _ring(replace(plan, stages=1), region, kernel), 3 if plan.is_split else 2
+    rest = sum(array.taken for array in ring.shared[rings:]) + MBARRIER_BYTES * (ring.mbarriers - rings)
+    each = [array.bytes for array in ring.shared[:rings]]
+
+    def taken(count: Number) -> Number:
+        return rest + sum(aligned(size * count) for size in each) + MBARRIER_BYTES * rings * count
+
+    def ending(beside: Number) -> Number:
+        return Needs(*_ending(plan, region, kernel, beside)).smem
+
+    if leave_by_rows(plan, region):
+        return lambda count: (beside := taken(count)) + ending(beside)
+    same = ending(taken(1))
+    return lambda count: taken(count) + same
 
 
 def as_multiplied(plan: Plan, kernel: Contraction) -> tuple[Plan, Contraction]:

@@ -41,7 +41,7 @@ from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from ..resources import MAX_STAGES
 from ..sheet import Sheet, columns_of, rows_of
-from .declare import OPERAND_DEPTH, OPERAND_SETS, allocated, ends_held_of, piece_of
+from .declare import OPERAND_DEPTH, OPERAND_SETS, ends_held_of, piece_of, smem_by_stages
 from .fetched import load_of, product_fault
 from .tiles import IN_TURNS, SWAPPED_TILES, TILES
 
@@ -467,11 +467,7 @@ def _stages(
 ) -> list[Number]:
     """As many as fit in shared memory, or in that of an SM where several CTAs are to be resident: a column for each
     number of these."""
-    arch = card.arch
-
-    def taken(count: Number) -> Number:
-        return allocated(replace(plan, stages=count), region, kernel).smem
-
+    arch, taken = card.arch, smem_by_stages(plan, region, kernel)
     one = taken(1)
     each = taken(2) - one
     found = []
