@@ -10,9 +10,9 @@ from tests.bench.units import SAMPLES, WARM, compiled, with_sizes
 from .effort import counted
 
 LIMITS = {
-    "one GEMM": 196,
-    "one 3x3 convolution": 495,
-    "one attention": 963,
+    "one GEMM": 187,
+    "one 3x3 convolution": 486,
+    "one attention": 909,
 }  # thousands of calls, a tenth more than counted
 
 

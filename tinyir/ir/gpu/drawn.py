@@ -76,7 +76,7 @@ def _ring_fault(v: Visit, own: list[Visit], walked: list[Visit]) -> str:
             empty=empty.count,
         )
     loops = {id(o.statement) for o in own}
-    for o in walked:
+    for o in walked if v is own[0] else ():  # the others' rings are the same ones
         made = isinstance(o.statement, (nodes.Shared, nodes.Mbarrier))
         if id(o.statement) not in loops and not made and {s.via, s.full, s.empty} & set(own_names_in(o.statement)):
             return Phrase("is handed on through what other statements touch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -154,10 +155,16 @@ def start_of(kernel: Kernel, sizes: Mapping[str, int]) -> Point:
     return with_threads(point.with_name("cluster.rank", rank), kernel, 0, kernel.threads)
 
 
+@functools.lru_cache(maxsize=64)
+def _named_in(kernel: Kernel) -> frozenset[str]:
+    """The integers that a kernel speaks of."""
+    return frozenset(n for s in statements(kernel.body) for e in exprs_in(s) for n in e.names())
+
+
 def with_threads(point: Point, kernel: Kernel, first: int, last: int) -> Point:
     """The threads first..last of the CTA, by the coordinates that the kernel speaks of: isl is quick where nothing has
     to be divided."""
-    used = {n for s in statements(kernel.body) for e in exprs_in(s) for n in e.names()}
+    used = _named_in(kernel)
     if any(size > 1 for size in kernel.block[1:]):
         for axis, size in zip("xyz", (*kernel.block, 1, 1)):
             point = point.with_dim(f"thread.{axis}", Expr.of(0), Expr.of(size))

@@ -120,11 +120,17 @@ def _largest(
     assume: tuple,
 ) -> Plan:
     """The plan with as long a ring as fits, of two slots at least."""
-    plans = (_plan(found, problem, card, count, columns, stages, ahead, tiles, assume) for stages in STAGES)
-    for plan in plans:
+    plan = _plan(found, problem, card, count, columns, STAGES[0], ahead, tiles, assume)
+    for stages in STAGES:
+        plan = _with_stages(plan, stages)
         if declare(plan, problem).smem <= card.arch.smem_per_cta:
             break
     return plan
+
+
+def _with_stages(plan: Plan, stages: int) -> Plan:
+    overlap = plan.asynchrony.overlap if plan.asynchrony else ""
+    return replace(plan, stages=stages, asynchrony=Async(stages, overlap))
 
 
 def _at_once(found: Flash, plan: Plan, problem: Problem, card: Device) -> Iterator[Plan]:
@@ -136,7 +142,7 @@ def _at_once(found: Flash, plan: Plan, problem: Problem, card: Device) -> Iterat
     alone = replace(plan, persistent=0, order=plan.order and replace(plan.order, by="group"))
     if plan.consumers.count == 1:
         thin = replace(alone, threads=(threads_of_one_warp(1),))
-        for one in (replace(thin, stages=stages, asynchrony=Async(stages)) for stages in STAGES):
+        for one in (_with_stages(thin, stages) for stages in STAGES):
             ctas = taken_by(one, declare(one, problem)).occupancy
             if ctas > 1 and count <= ctas * card.sms:
                 yield one

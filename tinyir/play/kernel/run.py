@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.gpu import nodes
 from ...ir.gpu.dry.run import Run
 from ...ir.gpu.dry.threads import Threads
-from ...ir.gpu.walk import statements
+from ...ir.gpu.walk import names_in, statements
 from ...kit.records import dataclass, field
 from .engines import Engines
 from .threads import nothing
@@ -31,6 +31,7 @@ class Playing(Run):
     def __post_init__(self) -> None:
         Run.__post_init__(self)
         self.spread: dict[int, bool] = {}
+        self.used: dict[int, frozenset[str]] = {}
         self.picks = {s.name: s for s in statements(self.kernel.body) if isinstance(s, nodes.Pick)}
         for s in self.arrays.values():
             if isinstance(s, nodes.Shared):
@@ -40,6 +41,14 @@ class Playing(Run):
     def party_of(self, cta: int, number: int) -> Threads:
         """Threads that compute."""
         return Engines(self, cta, number)
+
+    def used_in(self, s: nodes.Statement) -> frozenset[str]:
+        """The names that a statement uses, with what it holds and what it picks."""
+        if id(s) not in self.used:
+            named = {*names_in(s)}
+            picked = (self.picks[name].at for name in named & self.picks.keys())
+            self.used[id(s)] = frozenset(named.union(*(at.names() for at in picked)))
+        return self.used[id(s)]
 
     def is_spread(self, s: nodes.For) -> bool:
         """Whether the turns of a loop need nothing of one another."""

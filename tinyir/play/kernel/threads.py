@@ -149,9 +149,12 @@ class Computing(Threads):
     # --- axes
 
     @contextlib.contextmanager
-    def over(self, axes: Sequence[tuple[str, Any]], size: int = 0, owner: Any = None) -> Iterator[None]:
+    def over(
+        self, axes: Sequence[tuple[str, Any]], size: int = 0, owner: Any = None, used: frozenset[str] = frozenset()
+    ) -> Iterator[None]:
         """Names for axes, with the integers along them. With `size` the first axis becomes that of units of this
-        number of threads, of which `owner` has each element; without one nothing may differ in them."""
+        number of threads, of which `owner` has each element, without one nothing may differ in them; of all that
+        threads know what is `used` alone comes along."""
         kept = self.names, self.scalars, self.lead, self.owner, self.size, self.part, self.at
         rank = len(axes)
         if size:
@@ -160,7 +163,7 @@ class Computing(Threads):
                 owner = size * self.lead.reshape(-1, *[1] * rank) + owner
 
             def known(found: Mapping[str, Any]) -> dict[str, Any]:
-                moved = ((n, self._of_units(a, size, rank, owner)) for n, a in found.items())
+                moved = ((n, self._of_units(found[n], size, rank, owner)) for n in found if n in used)
                 return {n: a for n, a in moved if a is not None}
 
             self.names, self.scalars = known(self.names), known(self.scalars)
@@ -245,7 +248,7 @@ class Computing(Threads):
 
     def _copy(self, s: nodes.Copy | nodes.CpAsync, here: Here) -> None:
         """All threads together. Raises Unknown where some of them alone come here."""
-        with self.over(self._axes(s.over), self.count):
+        with self.over(self._axes(s.over), self.count, used=self.run.used_in(s)):
             for name, e in s.lets:
                 self.names[name] = self.number(e)
             self.put(s.to, self.body(s.value))
@@ -262,7 +265,8 @@ class Computing(Threads):
         self.at = at
         size = self.threads_of(array.kind or "wgmma")
         owner = _owner(array, rows, columns, not axes[1][0])
-        with self.over(axes, size, owner[None] if size > WARP else owner[None] % WARP):
+        owner = owner[None] if size > WARP else owner[None] % WARP
+        with self.over(axes, size, owner, self.run.used_in(s)):
             yield from self.block(step.body, self.at)
 
     def _for(self, s: nodes.For, step: Step, at: At, here: Here) -> Iterator[Wish]:

@@ -54,13 +54,13 @@ class Threads:
 
     def block(self, steps: tuple[Step, ...], at: At = None) -> Iterator[Wish]:
         """Goes through steps, and stops wherever it waits. Raises Unknown behind the last step of a run."""
-        run = self.run
+        run, thread = self.run, None if at is None else _only(at)
         for step in steps:
             run.steps += 1
             if run.steps > run.most:
                 raise Unknown
             s = step.statement
-            here = Here(run.kernel.name, s, self.party, None if at is None else _only(at))
+            here = Here(run.kernel.name, s, self.party, thread)
             if step.reads or step.writes:
                 self._touch(here, step, at)
             go = self.go.get(type(s))
