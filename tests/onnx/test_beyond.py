@@ -32,15 +32,17 @@ def node_model(
     weights: dict[str, np.ndarray] | None = None,
     outputs: tuple[str, ...] = ("y",),
     order: tuple[str, ...] = (),
+    element: int = TensorProto.FLOAT,
     **attrs: Any,
 ) -> Any:
-    """One node; `order` names its operands, inputs and weights, where an absent one is empty."""
+    """One node; `order` names its operands, inputs and weights, where an absent one is empty; its outputs are of that
+    element type."""
     weights = weights or {}
     names = order or (*inputs, *weights)
     values = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
     ]
-    gives = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs if o]
+    gives = [helper.make_tensor_value_info(o, element, None) for o in outputs if o]
     graph = helper.make_graph(
         [helper.make_node(op, names, outputs, domain=domain, **attrs)],
         "g",

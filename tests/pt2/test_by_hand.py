@@ -115,6 +115,18 @@ def test_a_place_is_mirrored_before_it_is_rounded(tmp_path: Path, size: int) -> 
     assert found.ravel().tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("ends", [(-2, 2), (-0.3, 1.7), (0, 0)])
+@pytest.mark.parametrize("is_one", [False, True])
+def test_elements_are_counted_in_bins(tmp_path: Path, ends: tuple[float, float], is_one: bool) -> None:
+    x = np.full(50, 0.5, "f4") if is_one else np.random.default_rng(3).standard_normal(50).astype("f4")
+    x[:2] = (x[2], x[3]) if ends == (0, 0) else (np.nan, ends[1])  # NaN is counted nowhere, the end in the last bin
+    nodes = [node("histc.default", ["y"], self="x", bins=7, min=ends[0], max=ends[1])]
+    (found,) = played(archive(model({"x": (FLOAT, [50])}, nodes, {"y": (FLOAT, [7])}), {}), tmp_path, x)
+    low, high = (x.min() - is_one, x.max() + is_one) if ends == (0, 0) else ends
+    wanted = np.histogram(x[~np.isnan(x)], 7, (low, high))[0]
+    assert found.tolist() == wanted.tolist() and wanted.sum() > 0
+
+
 def test_a_large_weight_is_a_place_in_the_archive() -> None:
     raw = archive(linear(), WEIGHTS)
     (entry,) = [t for n, t in json.loads(to_json(raw, "sub/net.pt2"))["tensors"].items() if n == "body.w"]

@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (each file puts its rows into the table)
     normalization,
     packed,
     quantized,
+    quantized_operators,
     recurrent,
     reduction,
     sampling,

@@ -57,10 +57,11 @@ def quantize(node: Node) -> Any:
             own = _along(node, x, zero, axis, block)
             ratio = node.fn("add", ratio, node.cast(_decoded(node, own), f32), part="shifted")
         return converted(node, ratio, dtype, form)
-    return _saturated(node, ratio, None if zero is None else _along(node, x, zero, axis, block), dtype, form)
+    return saturated(node, ratio, None if zero is None else _along(node, x, zero, axis, block), dtype, form)
 
 
-def _saturated(node: Node, ratio: Term, zero: Term | None, dtype: DType, form: str) -> Term:
+def saturated(node: Node, ratio: Term, zero: Term | None, dtype: DType, form: str) -> Term:
+    """round(ratio) + zero, within the range of the dtype."""
     found = node.fn("round", ratio)
     if zero is not None:
         found = node.fn("add", found, node.cast(zero, DTYPES["fp32"]), part="shifted")
@@ -154,7 +155,7 @@ def qlinear_matmul(node: Node) -> Any:
 
 def _requantised(node: Node, sums: Term, scales: list[Term], zero: Term) -> Term:
     factor = node.fn("div", node.fn("mul", scales[0], scales[1], part="scale"), scales[2], part="factor")
-    return _saturated(
+    return saturated(
         node, node.fn("mul", node.cast(sums, DTYPES["fp32"]), factor, part="scaled"), zero, zero.dtype, zero.form
     )
 

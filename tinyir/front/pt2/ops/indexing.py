@@ -256,3 +256,27 @@ def one_hot(call: Call) -> Any:
     """1 at the index along a new last axis, 0 elsewhere."""
     depth = call.shape[-1]
     return call.op("OneHot", call.tensor("self"), depth=depth, axis=-1, dtype=call.dtype)
+
+
+@aten("histc.default")
+def histc(call: Call) -> Any:
+    """How many elements there are in each of as many bins between two numbers, the last one's end included; of equal
+    numbers the least and the greatest element are the ends, 1 around both where these are equal too."""
+    x, bins = call.tensor("self"), call.get("bins", 100)
+    low, high = call.get("min", 0), call.get("max", 0)
+    kind = x.dtype if x.dtype.is_float else "fp32"
+    flat = call.cast(call.reshape(x, [-1]), kind)
+    ends: list[Term] = [call.known(float(n), flat.dtype) for n in (low, high)]
+    if low == high:
+        ends = [call.op("Reduce", flat, op=word, axes=[0], part=word) for word in ("min", "max")]
+        is_one = call.fn("equal", *ends)
+        ends = [call.fn("where", is_one, call.fn("add", e, s), e) for e, s in zip(ends, (-1.0, 1.0))]
+    span = call.fn("sub", ends[1], ends[0], part="span")
+    place = call.fn("div", call.fn("mul", call.fn("sub", flat, ends[0]), float(bins), part="place"), span, part="place")
+    place = call.fn("min", call.fn("floor", place, part="bin"), float(bins - 1), part="bin")
+    is_within = call.fn(
+        "and", call.fn("greater_equal", flat, ends[0]), call.fn("less_equal", flat, ends[1]), part="within"
+    )
+    at = call.fn("where", is_within, call.cast(place, "i64"), bins, part="bin")  # none beyond the last
+    none, one = (call.expand(call.known(n, x.dtype), s) for n, s in ((0, [bins]), (1, flat.shape)))
+    return call.op("ScatterND", none, call.reshape(at, [-1, 1]), one, reduction="add")
