@@ -290,6 +290,21 @@ def test_axes_that_were_not_stated_are_named_where_a_list_has_too_few_entries() 
     front.read(resized(sizes=[16, 16], axes=[2, 3]))
 
 
+def test_types_in_the_signature_are_told_where_to_go_and_read_on_with() -> None:
+    """As other formats have it: a fault for each key that is misplaced, and those that the model has beside."""
+    entry = {"name": "X", "dtype": "fp32", "shape": ["M"]}
+    signature = {"inputs": [entry], "outputs": [{"tensor": "Y", "dtype": "fp32", "shape": ["N"]}]}
+    graph = [{"op": "Elementwise", "fn": "relu", "inputs": ["X"], "outputs": ["Y"]}]
+    found = faults(json.dumps({"signature": signature, "tensors": {}, "graph": graph}))
+    assert [(d.code, d.facts.get("key")) for d in found] == [
+        ("E0102", "name"),
+        ("E0102", "dtype"),
+        ("E0102", "dtype"),
+        ("E1306", None),
+    ]
+    assert "stated in tensors" in found[1].suggestion() and found[0].facts["known"] == "tensor"
+
+
 def warned(text: str) -> list[Diag]:
     notes: list[Diag] = []
     front.read(text, notes=notes)

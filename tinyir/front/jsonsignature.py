@@ -32,6 +32,7 @@ from .ops.table import read_dim
 DEFAULT_SIZE = 1024
 TENSOR_KEYS = ("dtype", "shape", "value", *TENSOR_ATTRS)
 SIGNATURE_KEYS = ("tensor", *TENSOR_ATTRS)
+_OF_TENSORS = ("dtype", "shape")  # not of the signature, where many expect them
 
 
 class SignatureReader(Reader):
@@ -95,11 +96,11 @@ class SignatureReader(Reader):
                     given=entry.kind,
                 )
                 continue
-            self.only(entry, SIGNATURE_KEYS, f"signature.{side}")
-            name_node = entry.get("tensor")
+            name_node = self.named_in(entry, side)
             name = self.expect(name_node, str, f"signature.{side}", entry, "tensor")
             if not name:
                 continue
+            self.misplaced(entry, name, side, tensors)
             if name in seen:
                 label = Label(self.places.of(seen[name]), Phrase("first here"))
                 self.fault("E1301", name_node, name, (label,), name=name)
@@ -123,6 +124,25 @@ class SignatureReader(Reader):
                 self.fault("E1316", entry.get("updates"), name, output=name, state=state, fault=why)
             found.append((Tensor(name, self.declared[name], ordered), name_node))
         return found
+
+    def named_in(self, entry: Node, side: str) -> Node | None:
+        """What names the tensor of an entry: `tensor`, or `name`, which is told to be that (E0102)."""
+        own = "name" if "name" in entry.value and "tensor" not in entry.value else "tensor"
+        rest = {k: m for k, m in entry.value.items() if k not in (own, *_OF_TENSORS)}
+        if own == "name":
+            self.fault("E0102", entry.value[own], f"signature.{side}", key=own, known="tensor")
+        self.only(Node(rest, entry.start, entry.end), SIGNATURE_KEYS, f"signature.{side}")
+        return entry.get(own)
+
+    def misplaced(self, entry: Node, name: str, side: str, tensors: dict[str, Member]) -> None:
+        """The type of a tensor that its entry of the signature states (E0102): read on as if `tensors` had it."""
+        stated = {k: entry.value[k] for k in _OF_TENSORS if k in entry.value}
+        for key in [*stated][:1]:
+            what = Phrase("tensor; dtype and shape are stated in tensors, under the name")
+            self.fault("E0102", stated[key], f"signature.{side}", key=key, known=what)
+            if name not in tensors:
+                tensors[name] = Member(entry.start, entry.end, Node(stated, entry.start, entry.end))
+                self.declare(name, tensors[name])
 
     def attributes(self, entry: Node, name: str) -> dict[str, Any]:
         """The ABI attributes in one entry (E0103 of another kind, E1302 of other words, E1313 a layout that is read and
