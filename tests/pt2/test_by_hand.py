@@ -127,6 +127,31 @@ def test_elements_are_counted_in_bins(tmp_path: Path, ends: tuple[float, float],
     assert found.tolist() == wanted.tolist() and wanted.sum() > 0
 
 
+@pytest.mark.parametrize("kind", [FLOAT, LONG, BOOL])
+@pytest.mark.parametrize(
+    ("times", "axis", "joined"), [(1, -1, ""), (2, 0, ""), (1, 1, "prepend append"), (1, 0, "append")]
+)
+def test_neighbours_differ_by(tmp_path: Path, kind: Any, times: int, axis: int, joined: str) -> None:
+    rng = np.random.default_rng(5)
+    dtype = {FLOAT: "f4", LONG: "i8", BOOL: "?"}[kind]
+    given = {"x": rng.integers(0, 2 if kind == BOOL else 9, (4, 5)).astype(dtype)}
+    ends = dict.fromkeys(joined.split(), given["x"][:2] if axis == 0 else given["x"][:, :1])
+    wanted = np.diff(given["x"], times, axis, **ends)
+    nodes = [node("diff.default", ["y"], self="x", n=times, dim=axis, **{word: word for word in ends})]
+    given |= ends
+    net = model({n: (kind, [*a.shape]) for n, a in given.items()}, nodes, {"y": (kind, [*wanted.shape])})
+    (found,) = played(archive(net, {}), tmp_path, *given.values())
+    assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("op", ["reshape_as.default", "view_as.default"])
+def test_the_shape_of_another(tmp_path: Path, op: str) -> None:
+    types = {"x": (FLOAT, [2, 3]), "o": (FLOAT, [3, 2])}
+    net = model(types, [node(op, ["y"], self="x", other="o")], {"y": (FLOAT, [3, 2])})
+    (found,) = played(archive(net, {}), tmp_path, X[:2], np.zeros((3, 2), "f4"))
+    assert np.array_equal(found, X[:2].reshape(3, 2))
+
+
 def test_a_large_weight_is_a_place_in_the_archive() -> None:
     raw = archive(linear(), WEIGHTS)
     (entry,) = [t for n, t in json.loads(to_json(raw, "sub/net.pt2"))["tensors"].items() if n == "body.w"]

@@ -14,7 +14,8 @@ from ..table import aten
 FAR = 1 << 31  # a bound beyond it is the end of the axis
 
 
-@aten("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", "_reshape_copy.default")
+@aten("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", "_reshape_copy.default",
+      "reshape_as.default", "view_as.default")  # fmt: skip
 def view(call: Call) -> Any:
     """Another shape: what the archive says."""
     return call.reshape(call.tensor("self"), call.shape)

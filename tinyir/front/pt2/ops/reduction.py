@@ -148,3 +148,18 @@ def argsort(call: Call) -> Any:
 
 
 __all__ = ["DTYPES", "spread"]
+
+
+@aten("diff.default")
+def diff(call: Call) -> Any:
+    """What neighbours along an axis differ by, `n` times; of truth values whether they do."""
+    x = call.tensor("self")
+    axis = call.axis("dim", x.rank, -1)
+    ends = [call.optional(key) for key in ("prepend", "append")]
+    parts = [p for p in (ends[0], x, ends[1]) if p is not None]
+    found = call.op("Concat", *parts, axis=axis, part="joined") if len(parts) > 1 else x
+    for _ in range(call.get("n", 1)):
+        size = found.shape[axis]
+        later, earlier = call.cut(found, axis, 1, size), call.cut(found, axis, 0, size - 1)
+        found = call.fn("not_equal" if x.dtype.kind == "b" else "sub", later, earlier)
+    return found
