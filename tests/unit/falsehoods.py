@@ -40,7 +40,7 @@ def _dropped(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
 def _times(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
     """Another number before a fact."""
     for at, line in enumerate(lines):
-        found = re.search(r"(\d+)\*\([^)]*[a-z]", line) if SUM.match(line) else None
+        found = re.search(r"(\d+)\*\[[^\]]*[a-z]", line) if SUM.match(line) else None
         if found:
             yield (
                 line,
@@ -53,7 +53,7 @@ def _bounds(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
     for at, line in enumerate(lines):
         if ENTRY.match(line) and ": " in line:
             yield line, [*lines[:at], f"{line} + 1", *lines[at + 1 :]]
-        fact = re.search(r"\*\(([^()]+)\)", line) if SUM.match(line) else None
+        fact = re.search(r"\*\[([^\]]+)\]", line) if SUM.match(line) else None
         if fact:
             yield line, [*lines[:at], f"{line[: fact.end(1)]} + 1{line[fact.end(1) :]}", *lines[at + 1 :]]
 

@@ -29,7 +29,7 @@ from .falsehoods import falsehoods
 
 SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.gpu"))
 NETWORKS: dict[str, Callable[..., RandomModel]] = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit}
-MOST_LINES = 1280  # of code in the verifier: it is to be read by whoever trusts it
+MOST_LINES = 1200  # of code in the verifier: it is to be read by whoever trusts it
 STDLIB = {
     "__future__",
     "ast",
@@ -108,7 +108,7 @@ def refusals(name: str, most: int) -> Counter[str]:
 def test_falsehoods_are_refused() -> None:
     found = sum((refusals(name, 24) for name in ("embedding", "layernorm")), refusals("mlp", 2))
     assert found.total() > 200
-    assert set(found) == {"counts", "digest", "header", "line", "missing", "of nothing", "sum", "text"}
+    assert set(found) == {"counts", "digest", "header", "missing", "of nothing", "sum", "text"}
 
 
 @pytest.mark.slow
@@ -149,10 +149,19 @@ def test_what_makes_a_floor_one_holds_of_positive_divisors_alone() -> None:
     claim = source[start:end].split("\n")[0]
     divisor = claim.partition(": ")[2].removesuffix(" - 1")
     floor = f"floor(e/({divisor}))"
-    terms = f"1*deny + 1*(e - {divisor}*{floor}) + 1*({divisor}*{floor} + {divisor} - 1 - e)"
+    terms = f"1*deny + 1*[e - {divisor}*{floor}] + 1*[{divisor}*{floor} + {divisor} - 1 - e]"
     with pytest.raises(Refused) as refused:
         list(Verifier(f"{source[:start]}{claim}\n      proven {terms}{source[end:]}").verdicts())
     assert refused.value.kind == "sum"
+
+
+@pytest.mark.parametrize("line", ["      proven", "      guarded", "      shown", "      at i0: 0"])
+def test_nothing_is_said_of_an_obligation_behind_its_status(line: str) -> None:
+    said = "\n      proven\n"
+    source = certificate("embedding").replace(said, f"{said}{line}\n", 1)
+    with pytest.raises(Refused) as refused:
+        Verifier(source)
+    assert refused.value.kind == "line"
 
 
 def test_a_text_that_is_no_text_is_refused() -> None:

@@ -32,7 +32,7 @@ class Term:
     factors: tuple[Expr | None, ...]
 
     def __str__(self) -> str:
-        return "*".join((str(self.times), *(DENIAL if f is None else f"({f})" for f in self.factors)))
+        return "*".join((str(self.times), *(DENIAL if f is None else f"[{f}]" for f in self.factors)))
 
 
 @dataclass(frozen=True, slots=True)

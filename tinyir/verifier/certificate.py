@@ -18,17 +18,11 @@ from .rules import rules
 from .text import Kernel, Text
 
 HEADER = "tinyir 1.0 cert"
-DEEPEST = 12  # of brackets in brackets
-
-
-def _bracketed(depth: int) -> str:
-    return rf"\((?:[^()]|{_bracketed(depth - 1)})*\)" if depth else r"\([^()]*\)"
-
-
-FACTOR = re.compile(rf"\*(?:deny|{_bracketed(DEEPEST)})")
+STATUSES = ("proven", "guarded", "listed")
 UNREADABLE = (  # what a text raises that speaks of what there is not; the checker of gpu text would not let it through
     *(Unreadable, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError),
 )
+FACTOR = re.compile(r"\*(?:deny|\[([^\]]+)\])")
 TERM = re.compile(rf"\s*([-+]?)\s*(\d+)((?:{FACTOR.pattern})+)")
 
 
@@ -40,15 +34,24 @@ class Refused(Exception):
         self.kind, self.line, self.what = kind, line, what
 
 
-class Claim(NamedTuple):
-    """What a certificate says of one obligation."""
+class Claim:
+    """What a certificate says of one obligation: each point in terms of the element that it writes, what is shown first
+    with its sum, the status and the sum."""
 
-    line: int
-    goal: str
-    points: list[tuple[str, str]]  # each point in terms of the element that it writes
-    first: list[tuple[str, str]]  # what is shown first, and its sum
-    status: str = ""
-    sum: str = ""
+    def __init__(self, line: int, goal: str):
+        self.line, self.goal, self.status, self.sum = line, goal, "", ""
+        self.said: dict[str, list[tuple[str, str]]] = {"at": [], "so": []}
+
+    def hear(self, word: str, rest: str) -> bool:
+        """Whether it takes a line."""
+        if self.status or word not in (*self.said, *STATUSES):
+            return False
+        if word in self.said:
+            fact, _, terms = rest.partition(": ")
+            self.said[word].append((fact, terms))
+        else:
+            self.status, self.sum = word, rest
+        return True
 
 
 class Verdict(NamedTuple):
@@ -63,45 +66,30 @@ class Certificate:
     """A certificate as it was read: the text, and by line of it the claims."""
 
     def __init__(self, source: str):
-        self.digests: dict[str, str] = {}
-        self.claims: dict[tuple[int, str], list[Claim]] = {}
-        lines, what = [], ""
-        source_lines = source.splitlines()
-        if not source_lines or source_lines[0] != HEADER:
+        self.heads, self.claims, lines = dict[str, str](), dict[tuple[int, str], list[Claim]](), list[str]()
+        first, *rest = source.splitlines() or [""]
+        if first != HEADER:
             raise Refused("header", 1)
-        self.counts = ""
-        for at, line in enumerate(source_lines[1:], 2):
-            words = line.split(maxsplit=2)
+        claim = None
+        for at, line in enumerate(rest, 2):
+            word, _, more = line.strip().partition(" ")
             if line.startswith("|"):
                 lines.append(line[2:])
-                what = ""
-            elif words and not lines:
-                if words[0] == "counts":
-                    self.counts = line
-                elif words[1:2] == ["sha256"]:
-                    self.digests[words[0]] = words[2]
-                else:
+                claim = None
+            elif word and not lines:
+                if word not in ("gpu", "cu", "counts"):
                     raise Refused("line", at, line)
-            elif line.startswith("      ") and what:
-                self._claim(at, line.split(maxsplit=1), len(lines), what)
-            elif line.strip():
+                self.heads[word] = more
+            elif line.startswith("      ") and claim is not None:
+                if not claim.hear(word, more):
+                    raise Refused("line", at, line.strip())
+            elif word:
                 what, _, goal = line.strip().partition(": ")
-                self.claims.setdefault((len(lines), what), []).append(Claim(at, goal, [], []))
+                claim = Claim(at, goal)
+                self.claims.setdefault((len(lines), what), []).append(claim)
         self.text = "\n".join(lines) + "\n"
-        if self.digests.get("gpu") != digest(self.text):
+        if self.heads.get("gpu") != digest(self.text):
             raise Refused("digest", 2, "gpu")
-
-    def _claim(self, at: int, words: list[str], number: int, what: str) -> None:
-        claim = self.claims[number, what].pop()
-        rest = words[1] if len(words) > 1 else ""
-        if claim.status or words[0] not in ("at", "so", "proven", "guarded", "listed"):
-            raise Refused("line", at, " ".join(words))
-        if words[0] in ("at", "so"):
-            fact, _, terms = rest.partition(": ")
-            (claim.points if words[0] == "at" else claim.first).append((fact, terms))
-        else:
-            claim = claim._replace(status=words[0], sum=rest)
-        self.claims[number, what].append(claim)
 
 
 class Verifier:
@@ -117,13 +105,13 @@ class Verifier:
         try:
             self.text = Text(certificate.text)
             for line, claim in ((line, claim) for (line, _), found in self.open.items() for claim in found):
-                self.points.setdefault(line, []).extend((point, read(value)) for point, value in claim.points)
+                self.points.setdefault(line, []).extend((point, read(value)) for point, value in claim.said["at"])
         except UNREADABLE as fault:
             raise Refused("text", 1, str(fault)) from fault
 
     def is_about(self, text: str) -> bool:
         """Whether it is a certificate of this gpu or CUDA text."""
-        return digest(text) in (self.certificate.digests["gpu"], self.certificate.digests.get("cu"))
+        return digest(text) in (self.certificate.heads["gpu"], self.certificate.heads.get("cu"))
 
     def verdicts(self) -> Iterator[Verdict]:
         """One for each kernel. Raises Refused."""
@@ -141,8 +129,9 @@ class Verifier:
         for (line, what), claims in self.open.items():
             if claims:
                 raise Refused("of nothing", claims[0].line, f"{line}: {what}")
-        if not self.is_draft and self.certificate.counts != show_counts(total):
-            raise Refused("counts", 1, show_counts(total))
+        counted = " ".join(f"{status} {total[status]}" for status in STATUSES)
+        if not self.is_draft and self.certificate.heads.get("counts") != counted:
+            raise Refused("counts", 1, counted)
 
     def _obligations(self, kernel: Kernel) -> Iterator[Obligation]:
         """What there is to show of a kernel. Raises Refused."""
@@ -178,11 +167,11 @@ class Verifier:
         """Whether a claim is about this obligation and holds."""
         if claim.status == "listed" or not one.goals or one.scope is None:
             is_right = claim.status == "listed" or one.shows and claim.status == "proven"
-            return is_right and not (claim.sum or claim.first)
+            return is_right and not (claim.sum or claim.said["so"])
         if claim.goal and [read(claim.goal)] != one.goals:
             return False
         shown: dict[Key, str] = {}
-        for fact, terms in (*claim.first, (claim.goal, claim.sum))[: None if claim.goal else -1]:
+        for fact, terms in (*claim.said["so"], *([(claim.goal, claim.sum)] if claim.goal else ())):
             poly = read(fact)
             how = self._adds_up(poly, terms, one.scope, shown)
             if how is None:
@@ -212,8 +201,8 @@ class Verifier:
         for sign, times, factors in _terms(terms):
             product, is_equal, is_known = number(times), False, True
             for factor in factors:
-                fact = denial if factor == "deny" else key(read(factor[1:-1]))
-                known = (OF_TEXT, False) if factor == "deny" else self._known(fact, scope, shown)
+                fact = key(read(factor)) if factor else denial
+                known = self._known(fact, scope, shown) if factor else (OF_TEXT, False)
                 is_known = is_known and known is not None
                 if known is not None:
                     how = OF_DATA if known[0] == OF_DATA else how
@@ -227,24 +216,17 @@ class Verifier:
 
 
 def _terms(text: str) -> Iterator[tuple[int, int, list[str]]]:
-    """The terms of a sum: `2*deny*(K) - 1*(a - b)` is 1, 2, [deny, (K)] and -1, 1, [(a - b)]. Raises Unreadable."""
-    at = 0
-    while at < len(text):
-        term = TERM.match(text, at)
-        if term is None:
-            raise Unreadable(text)
-        at = term.end()
-        yield -1 if term[1] == "-" else 1, int(term[2]), [m[0][1:] for m in FACTOR.finditer(term[3])]
-
-
-def show_counts(counts: Counter[str]) -> str:
-    """The line that counts obligations."""
-    return f"counts proven {counts['proven']} guarded {counts['guarded']} listed {counts['listed']}"
+    """The terms of a sum: `2*deny*[K] - 1*[a - b]` is 1, 2, ["", "K"] and -1, 1, ["a - b"]. Raises Unreadable."""
+    found = [*TERM.finditer(text)]
+    if "".join(term[0] for term in found) != text:
+        raise Unreadable(text)
+    for sign, times, factors in (term.group(1, 2, 3) for term in found):
+        yield -1 if sign == "-" else 1, int(times), FACTOR.findall(factors)
 
 
 def digest(text: str) -> str:
     """What tells one text from another."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 __all__ = ["Certificate", "Refused", "Verdict", "Verifier"]

@@ -14,25 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .polynomials import (
-    FLOORS,
-    Key,
-    Poly,
-    Unreadable,
-    add,
-    constant,
-    floors_in,
-    key,
-    multiply,
-    name,
-    names_in,
-    number,
-    read,
-)
-from .text import Access, Half, Kernel, Line, Text
+from .polynomials import FLOORS, Key, Poly, Unreadable, add, constant, floors_in, key, multiply, name, names_in, number
+from .text import FORMS, Access, Half, Kernel, Line, Rows, Text, guard_of, told
 
 OF_TEXT, OF_DATA = "text", "data"  # how a fact is known: as it is written, or as the kernel looks after it when it runs
 DEFINED, CLAIMED, DERIVED = range(3)  # a fact that defines a name; one that a point must meet to be one; neither
+HOW = {"is": DEFINED, "data": DEFINED, "in": CLAIMED, "so": DERIVED}  # by which word statements.txt says it
 MATRICES = {"wgmma": ("cta.warp", "lane"), "mma": ("lane",)}  # what tells apart the threads that hold a matrix
 STORES = ("store", "tma_store", "store_rows")
 
@@ -43,11 +30,10 @@ class Scope:
 
     def __init__(self, around: Scope | None = None):
         self.around, self.facts = around, dict[Key, tuple[str, bool, int]]()  # how it is known, whether = 0, its kind
-        self.arrays: dict[str, Line] = {} if around is None else dict(around.arrays)
-        self.divisors: set[str] = set() if around is None else set(around.divisors)
-        self.names: set[str] = set() if around is None else set(around.names)
-        self.points: list[str] = [] if around is None else list(around.points)
-        self.tiles: dict[str, tuple[Any, Poly]] = {} if around is None else dict(around.tiles)
+        self.arrays: dict[str, Line] = {**around.arrays} if around else {}
+        self.divisors, self.names = ({*around.divisors}, {*around.names}) if around else (set[str](), set[str]())
+        self.points: list[str] = [*around.points] if around else []
+        self.tiles: dict[str, tuple[Any, Poly]] = {**around.tiles} if around else {}
         self.is_lost = around is not None and around.is_lost  # whether some of what makes a point one is not said
 
     def define(self, *names: str) -> None:
@@ -62,25 +48,32 @@ class Scope:
             how, was_equal, was = self.facts.get(fact, (by, False, kind))
             self.facts[fact] = how, is_equal or was_equal, CLAIMED if CLAIMED in (kind, was) else min(kind, was)
 
-    def between(self, called: str, low: Poly, high: Poly, kind: int = DEFINED, by: str = OF_TEXT) -> None:
-        """low <= name <= high."""
-        self.hold(add(name(called), low, -1), False, kind, by)
-        self.hold(add(high, name(called), -1), False, kind, by)
+    def say(self, rows: Rows, parts: dict[str, Any]) -> None:
+        """What rows of statements.txt say. Raises Unreadable."""
+        for how, said in told(rows, parts):
+            if how == "new":
+                self.define(*said.split(", "))
+            elif how == "point":
+                self.points += said.split(", ")
+            else:
+                for poly, is_equal in guard_of(said):
+                    self.hold(poly, is_equal, HOW[how], OF_DATA if how == "data" else OF_TEXT)
 
-    def run(self, called: str, low: Poly, high: Poly) -> None:
-        """There is a point for each low <= name <= high."""
+    def below(self, called: str, size: Poly, kind: int = DEFINED) -> None:
+        """0 <= name < size."""
+        self.hold(name(called), False, kind)
+        self.hold(add(add(size, name(called), -1), number(-1)), False, kind)
+
+    def run(self, called: str, size: Poly) -> None:
+        """There is a point for each 0 <= name < size."""
         self.points.append(called)
-        self.between(called, low, high, CLAIMED)
+        self.below(called, size, CLAIMED)
 
     def spread(self, names: Sequence[str]) -> None:
         """Of the threads that these names tell apart one is at work at each point, whichever it is."""
         self.points = [point for point in self.points if point not in names]
         for called in names:
-            self.between(called, {}, number({"cta.warp": 3, "lane": 31}[called]))
-
-    def mean(self, called: str, value: str) -> None:
-        """name = value."""
-        self.hold(add(name(called), read(value), -1), True)
+            self.below(called, number({"cta.warp": 4, "lane": 32}[called]))
 
     def under(self, guard: Sequence[Half], is_broken: bool = False, kind: int = CLAIMED) -> Scope:
         """What holds besides where a guard does, or does not."""
@@ -94,19 +87,15 @@ class Scope:
             found.hold(poly, is_equal, kind)
         return found
 
-    def knows(self, fact: Key) -> tuple[str, bool] | None:
-        """How a fact is known, and whether it is one of equality."""
-        scope: Scope | None = self
-        while scope is not None:
-            if fact in scope.facts:
-                return scope.facts[fact][:2]
-            scope = scope.around
-        return None
-
     def all_facts(self) -> Iterator[tuple[Key, tuple[str, bool, int]]]:
         """The facts of this block and those around it."""
         yield from self.facts.items()
         yield from self.around.all_facts() if self.around is not None else ()
+
+    def knows(self, fact: Key) -> tuple[str, bool] | None:
+        """How a fact is known, and whether it is one of equality."""
+        found = self.facts.get(fact)
+        return found[:2] if found else self.around.knows(fact) if self.around is not None else None
 
 
 class Obligation(NamedTuple):
@@ -124,43 +113,28 @@ Points = dict[int, list[tuple[str, Poly]]]  # of the line of a store: each point
 
 def start_of(kernel: Kernel, text: Text) -> Scope:
     """What holds where a kernel starts: the ranges of the sizes and of the thread's place."""
-    scope = Scope()
+    scope, is_line = Scope(), len(kernel.block) == 1
     for symbol in text.symbols():
         low, high = text.ranges.get(symbol, (0, (1 << 31) - 1))
-        scope.between(symbol, number(low), number(high))
-    warps = -(-kernel.threads // 32)
-    counts = {"thread.index": kernel.threads, "warp.index": warps, "lane": 32, "warpgroup.index": -(-warps // 4)}
-    counts |= {"warpgroup.thread": 128, "cluster.rank": math.prod(kernel.cluster)}
-    points = {"thread.index": kernel.threads, "cta.warpgroup": -(-warps // 4), "cta.warp": 4, "lane": 32}
-    counts |= zip(("thread.x", "thread.y", "thread.z"), (*kernel.block, 1, 1))
-    if len(kernel.block) > 1:
-        points = {called: counts[called] for called in ("thread.x", "thread.y", "thread.z")}
-    ctas = dict(zip(("cta.x", "cta.y", "cta.z"), (*kernel.grid, *[number(1)] * 2)))
-    scope.define(*text.symbols(), *{**counts, **points, **ctas}, "cta.cluster")
-    for called, count in {**ctas, **{n: number(count) for n, count in points.items()}}.items():
-        scope.run(called, {}, add(count, number(-1)))
-    for called, count in counts.items():
-        scope.between(called, {}, number(count - 1), DERIVED)
-    if len(kernel.block) == 1:
-        scope.points.remove("thread.index")
-        scope.mean("thread.x", "thread.index")
-        scope.mean("thread.index", "128*cta.warpgroup + warpgroup.thread")
-        scope.mean("warpgroup.thread", "32*cta.warp + lane")
-        scope.mean("warp.index", "4*cta.warpgroup + cta.warp")
-    if len(kernel.cluster) == 1 and kernel.cluster[0] > 1:
-        scope.points.remove("cta.x")
-        scope.points.append("cta.cluster")
-        scope.run("cluster.rank", {}, number(kernel.cluster[0] - 1))
-        scope.mean("cta.x", f"{kernel.cluster[0]}*cta.cluster + cluster.rank")
+        scope.define(symbol)
+        scope.hold(add(name(symbol), number(low), -1))
+        scope.hold(add(number(high), name(symbol), -1))
+    warps, ctas = -(-kernel.threads // 32), math.prod(kernel.cluster)
+    parts = {"threads": kernel.threads, "warps": warps, "warpgroups": -(-warps // 4), "ctas": ctas}
+    parts |= dict(zip("xyz", (*kernel.block, 1, 1)))
+    parts |= dict(zip(("grid.x", "grid.y", "grid.z"), (*kernel.sizes, 1, 1)))
+    said = ["(kernel)", "(of one axis)" if is_line else "(of several)"]
+    said.append("(of clusters)" if len(kernel.cluster) == 1 < ctas else "(of CTAs)")
+    if is_line and not any(s.kind == "role" for s in kernel.body):
+        said.append("(without roles)")
+    for head in said:
+        scope.say(FORMS[head][0][2], parts)
     return scope
 
 
 def places(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
     """All that has to be shown of places and divisors, in the order of the text."""
     scope = start_of(kernel, text)
-    has_roles = any(s.kind == "role" for s in kernel.body)
-    if not has_roles and len(kernel.block) == 1:
-        scope.mean("warpgroup.index", "cta.warpgroup")
     yield from _divisors(kernel.number, kernel.grid, scope)
     yield from _block(kernel.body, scope, text, points)
 
@@ -177,7 +151,7 @@ def _block(body: Sequence[Line], scope: Scope, text: Text, points: Points) -> It
             if is_value:
                 inside.hold(add(name(called), value, -1), True)
             else:
-                inside.run(called, {}, add(value, number(-1)))
+                inside.run(called, value)
         for access in line.accesses:
             where = inside
             for guard, is_broken in access.when:
@@ -221,54 +195,11 @@ def _declared(line: Line, scope: Scope) -> Scope:
         raise Unreadable(f"{line.text}: not outside of all blocks")
     if kind in ("shared", "reg", "mbarrier", "tensor_map", "pick", "cursor"):
         scope.arrays[has["name"]] = line
-    if kind == "let":
-        scope.hold(add(name(has["name"]), has["value"], -1), True)
-    elif kind == "assume":
-        for poly, is_equal in has["guard"]:
-            scope.hold(poly, is_equal)
-    elif kind in ("least", "most"):
-        sides = [add(name(has["name"]), e, -1) for e in has["of"]]
-        for side in sides:
-            scope.hold(add({}, side, -1) if kind == "least" else side)
-    elif kind in ("choose", "ticket"):
-        low = number(-1) if kind == "choose" else {}
-        scope.between(has["name"], low, add(has["below"], number(-1)), by=OF_DATA)
-    elif kind == "order":
-        total = number(1)
-        for called, count in zip(has["names"], has["of"]):
-            scope.run(called, {}, add(count, number(-1)))
-            total = multiply(total, count)
-        scope.define(tile := f"tile.{line.number}")
-        scope.hold(add(name(tile), has["tile"], -1), True, CLAIMED)
-        scope.tiles[tile] = has["names"], total
-    elif kind == "cursor":
-        for part, last in (("slot", has["ring"] - 1), ("previous", has["ring"] - 1), ("phase", 1)):
-            scope.between(f"{has['name']}.{part}", {}, number(last))
-    elif kind == "role":
-        width, first, last = 128 if has["unit"] == "warpgroups" else 32, has["first"], has["last"]
-        scope.between("thread.index", number(width * first), number(width * last - 1), CLAIMED)
-        if width == 128:
-            scope.between("cta.warpgroup", number(first), number(last - 1), CLAIMED)
-            scope.between("warpgroup.index", {}, number(last - first - 1), DERIVED)
-            scope.mean("warpgroup.index", f"cta.warpgroup - {first}")
-    elif kind == "for":
-        last, called, step = add(has["high"], number(-1)), has["name"], has.get("step", number(1))
-        if step == number(1):
-            scope.run(called, has["low"], last)
-        else:
-            scope.points.append(f"{called}.turn")
-            scope.define(f"{called}.turn")
-            scope.hold(name(f"{called}.turn"), kind=CLAIMED)
-            scope.between(called, has["low"], last, CLAIMED)
-            turned = add(has["low"], multiply(step, name(f"{called}.turn")))
-            scope.hold(add(name(called), turned, -1), True)
-        times = constant(step) or 1
-        if times > 1 and all(c % times == 0 for c in add(has["high"], has["low"], -1).values()):
-            scope.hold(add(add(has["high"], name(called), -1), number(-times)), kind=DERIVED)
-    elif kind == "each":
-        of = scope.arrays[has["of"]]
-        for called, size in zip(has["names"], has.get("size") or of.get("shape")):
-            scope.run(called, {}, add(size, number(-1)))
+    of = scope.arrays[has["of"]] if kind == "each" else line
+    scope.say(line.rows, {"size": of.raw.get("shape"), **line.raw})
+    if kind == "order":
+        scope.tiles[f"tile.{line.number}"] = has["names"], _product(has["of"][: len(has["names"])])
+    if kind == "each":
         spread = MATRICES.get(next((word for word in of.text.split() if word in MATRICES), ""), ())
         scope.is_lost = scope.is_lost or not spread
         scope.spread(spread)
@@ -293,14 +224,9 @@ def _divisors(line: int, found: Any, scope: Scope) -> Iterator[Obligation]:
 
 
 def _inside(line: Line, access: Access, scope: Scope, text: Text) -> Iterator[Obligation]:
-    array, called = scope.arrays.get(access.name), access.name
+    array, called, brackets, rows = scope.arrays.get(access.name), access.name, list(access.brackets), ()
     if array is not None and array.kind == "pick":
         called, array = array.get("of")[0], scope.arrays.get(array.get("of")[0])
-    brackets, shape, rows = list(access.brackets), (), ()
-    if array is None:
-        shape = text.tensors[called][1]
-    elif array.kind in ("shared", "reg"):
-        shape = array.get("shape")
     ring = 0 if array is None else max(array.get("cluster", 0), array.get("ring", 0))
     if ring and brackets:
         (slot,) = brackets.pop(0)
@@ -308,12 +234,12 @@ def _inside(line: Line, access: Access, scope: Scope, text: Text) -> Iterator[Ob
         yield Obligation(line.number, f"inside {access.name} slot high", [add(number(ring - 1), slot, -1)], scope)
     if not brackets or array is not None and array.kind not in ("shared", "reg"):
         return  # a whole tile; or a place in a tensor map, inside of which the copy engine stays
-    (index,) = brackets
+    shape = text.tensors[called][1] if array is None else array.get("shape")
     piece = _piece(line, access, scope)
     if line.kind == "store_rows" and access.is_write:
         shape = line.get("view") or shape
         rows = tuple(n for n, side in enumerate(line.get("box")) if side != number(1))
-    for axis, (place, size) in enumerate(zip(index, shape, strict=True)):
+    for axis, (place, size) in enumerate(zip(brackets[0], shape, strict=True)):
         yield Obligation(line.number, f"inside {access.name} axis {axis} low", [place], scope)
         last = add(size, piece[axis] if axis < len(piece) else number(1), -1)
         if axis not in rows:  # rows that leave together end with the tensor
@@ -322,17 +248,18 @@ def _inside(line: Line, access: Access, scope: Scope, text: Text) -> Iterator[Ob
 
 def _piece(line: Line, access: Access, scope: Scope) -> Sequence[Poly]:
     """How far a place reaches along each axis, where a statement touches more than an element there."""
-    if line.kind == "each" or line.kind == "send" and not access.is_write and access.name != line.get("on"):
-        return line.get("size", ())
-    if line.kind == "ldmatrix" and not access.is_write:
-        shape = scope.arrays[line.get("to")].get("shape")
-        return shape[::-1] if line.get("trans") else shape
-    if line.kind == "wgmma" and access.name in (line.get("a"), line.get("b")):
-        depth = line.get("k") * line.get("steps", 1)
-        side = (line.get("m"), depth) if access.name == line.get("a") else (depth, line.get("n"))
-        is_turned = line.get("a_trans" if access.name == line.get("a") else "b_trans")
-        return [number(n) for n in (side[::-1] if is_turned else side)]
-    return ()
+    has, side, is_turned = line.has, (), line.get("trans")
+    if line.kind == "each" or line.kind == "send" and not access.is_write and access.name != has["on"]:
+        side = has.get("size", ())
+    elif line.kind == "ldmatrix" and not access.is_write:
+        side = scope.arrays[has["to"]].get("shape")
+    elif line.kind == "wgmma" and access.name in (has["a"], has["b"]):
+        depth, operand = number(has["k"] * has.get("steps", 1)), "a" if access.name == has["a"] else "b"
+        side, is_turned = (
+            (number(has["m"]), depth) if operand == "a" else (depth, number(has["n"])),
+            has.get(f"{operand}_trans"),
+        )
+    return side[::-1] if is_turned else side
 
 
 def once(line: Line, access: Access, around: Scope, text: Text, points: Points) -> Iterator[Obligation]:
@@ -341,24 +268,20 @@ def once(line: Line, access: Access, around: Scope, text: Text, points: Points) 
     if box is not None and box.kind == "shared":
         return
     pick = box if box is not None and box.kind == "pick" else None
-    boxes = [around.arrays.get(one) for one in (pick.get("of") if pick is not None else ())] or [box]
-    tensors = [one.get("of") for one in boxes if one is not None] or (pick.get("of") if pick else [access.name])
-    (_, shape), box = text.tensors[tensors[0]], boxes[0]
-    view = line.get("view") or (box.get("view") if box is not None else None) or shape
-    index = list(access.brackets[-1])
-    is_whole = (
-        _product(view) == _product(shape) and len(view) == len(index) and None in (box, box and box.get("windows"))
-    )
-    is_whole = is_whole and all(text.tensors[one] == text.tensors[tensors[0]] for one in tensors)
-    is_whole = is_whole and all(
-        (one is None) == (box is None) and all(one is None or one.get(p) == box.get(p) for p in ("view", "box"))
-        for one in boxes
-    )
-    for axis, side in enumerate(line.get("box") or (box.get("box") if box is not None else ())):
-        scope.run(f"box.{axis}", {}, add(side, number(-1)))
+    named = pick.get("of") if pick is not None else (access.name,)
+    maps = [around.arrays.get(one) for one in named]
+    types = [text.tensors[one if of is None else of.get("of")] for one, of in zip(named, maps)]
+    boxes = [None if of is None else (of.get("view"), of.get("box"), of.get("windows")) for of in maps]
+    (_, shape), box, index = types[0], maps[0] or line, list(access.brackets[-1])
+    view, sides = (line.get(of) or box.get(of) for of in ("view", "box"))
+    view = view or shape
+    is_whole = _product(view) == _product(shape) and len(view) == len(index) and not box.get("windows")
+    is_whole = is_whole and all(one == types[0] for one in types) and all(one == boxes[0] for one in boxes)
+    for axis, side in enumerate(sides or ()):
+        scope.run(f"box.{axis}", side)
         index[axis] = add(index[axis], name(f"box.{axis}"))
     if pick is not None:  # which of them is part of the element's place
-        index, view = [pick.get("at"), *index], (number(len(pick.get("of"))), *view)
+        index, view = [pick.get("at"), *index], (number(len(named)), *view)
     if line.kind == "store_rows":
         scope.spread(MATRICES["wgmma"])
     alone, goals = [], []
@@ -367,7 +290,7 @@ def once(line: Line, access: Access, around: Scope, text: Text, points: Points) 
         known.add(f"at.{axis}")
         scope.define(f"at.{axis}")
         scope.hold(add(at, place, -1), True, DERIVED)
-        every.between(f"at.{axis}", {}, add(size, number(-1)))
+        every.below(f"at.{axis}", size)
         goals += [add(at, place, -1), add(place, at, -1)]
     for point, value in points.get(line.number, ()):
         is_whole = is_whole and point not in known and names_in(value) <= known
@@ -380,7 +303,7 @@ def once(line: Line, access: Access, around: Scope, text: Text, points: Points) 
             scope.define(point)
             scope.hold(rest, True)
     for tile, (_, count) in scope.tiles.items():
-        every.between(tile, {}, add(count, number(-1)))
+        every.below(tile, count)
     for fact, (how, is_equal, kind) in scope.all_facts():
         if kind == DEFINED:
             every.hold(dict(fact), is_equal, by=how)

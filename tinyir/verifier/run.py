@@ -21,6 +21,7 @@ ORDERING = frozenset(
     "wait wait_group arrive drain barrier advance commit cp_async tma_load send tma_store wgmma".split()
     + ["block_reduce", "block_scan", "role"]
 )
+ENGINES = frozenset("tma_load send tma_store wgmma cp_async".split())
 STRANGE = frozenset("ticket publish look_back".split())  # for CTAs of other clusters
 Walk = Iterator[Callable[[], bool]]  # gives, where it waits, what it waits for
 Clock = dict[Any, int]
@@ -39,25 +40,30 @@ class Touch:
     of `by` is complete."""
 
     def __init__(self, party: Party, is_write: bool, is_of_engine: bool):
-        self.party, self.is_write, self.is_of_engine = party, is_write, is_of_engine
-        self.met, self.alone, self.by = party.met, party.alone, party
+        self.party, self.is_write, self.is_of_engine, self.alone, self.by = (
+            party,
+            is_write,
+            is_of_engine,
+            party.alone,
+            party,
+        )
         self.done = party.step if party.alone and not is_of_engine else None
         self.cells: list[Any] = []
 
     def is_over(self, party: Party) -> bool:
         """Whether a party knows that it is over."""
-        if self.by is not self.party or party is not self.party:
-            return self.done is not None and party.clock.get(self.by, 0) >= self.done
-        return self.done is not None and (self.met < party.met or bool(self.alone) and self.alone == party.alone)
+        is_own = self.by is party and self.alone and self.alone == party.alone
+        return self.done is not None and (bool(is_own) or party.clock.get(self.by, 0) >= self.done)
 
 
 class Party:
-    """Threads that go through a kernel together. `step` counts what they have told others, `met` their barriers,
-    `alone` is the guard that picks the one thread at work, by a name that tells threads `apart`."""
+    """Threads that go through a kernel together. `step` counts what they have told others and their barriers, `clock`
+    has the steps that are known to be over, their own since a barrier too; `alone` is the guard that picks the one
+    thread at work, by a name that tells threads `apart`."""
 
     def __init__(self, names: dict[str, int], clock: Clock, apart: str = "thread.index"):
         self.names, self.clock, self.rings, self.cta = names, clock, {}, names["cluster.rank"]
-        self.step, self.met, self.alone, self.apart = 1, 0, "", {"thread.index", apart}
+        self.step, self.alone, self.apart = 1, "", {"thread.index", apart}
         self.open: list[tuple[Any, Touch]] = []
         self.groups: dict[str, list[list[Touch]]] = {}
 
@@ -68,15 +74,16 @@ class Party:
 
     def learn(self, clock: Clock) -> None:
         """Joins what others have told."""
-        self.clock |= {who: max(step, self.clock.get(who, 0)) for who, step in clock.items()}
+        self.clock |= {who: max(step, self.clock.get(who, 0)) for who, step in clock.items() if who is not self}
 
     def meet(self, is_warp: bool = False) -> None:
-        """A barrier of all these threads, or of each warp."""
+        """A barrier of all these threads, or of each warp: of a slot for each warp that is all there is to know."""
         for cell, touch in self.open:
             if not is_warp or cell[1] == "warp":
-                touch.done, touch.met = self.step, -1 if is_warp else touch.met
+                touch.done = 0 if is_warp else self.step
         self.open = [(cell, touch) for cell, touch in self.open if touch.done is None]
-        self.met += not is_warp
+        if not is_warp:
+            self.clock = self.tell()
 
     def put(self, cursor: str, slot: int, phase: int) -> None:
         """Puts a cursor on a slot."""
@@ -105,8 +112,8 @@ class Run:
         self.arrays = {s.get("name"): s for s in statements(kernel.body) if s.kind in ("shared", "mbarrier", "reg")}
         self.cells: dict[Any, list[Touch]] = {}
         self.phases: dict[Any, list[Any]] = {}  # arrivals, bytes, what they told; then what each complete phase told
-        self.meetings: dict[Any, list[Clock]] = {}
         self.gone: list[Party] = []
+        self.slots: dict[str, set[bool]] = {}
         self.touched: dict[int, list[tuple[str, Any, bool]]] = {}
         self.waiting: list[tuple[Party, Walk, Callable[[], bool]]] = []
         self.ctas = math.prod(kernel.cluster)
@@ -230,23 +237,19 @@ class Run:
     # --- what is waited for
 
     def _barrier(self, s: Line, party: Party) -> Walk:
-        scope = s.get("scope", "cta")
+        scope, threads = s.get("scope", "cta"), s.get("threads", 0)
         if s.get("half"):
             return  # it orders the set-up of mbarriers alone
         party.meet(scope == "warp")
-        if scope in ("cta", "cluster"):
-            for gone in [g for g in self.gone if g.cta == party.cta]:
+        for gone in self.gone if scope in ("cta", "cluster") else ():
+            if gone.cta == party.cta:
                 gone.meet()
                 party.learn(gone.tell())
-        if s.get("threads") or scope == "cluster":
-            key = party.cta if s.get("threads") else 0, scope, party.names.get(f"barrier {scope}", 0)
-            party.names[f"barrier {scope}"] = key[2] + 1
-            come, wanted = self.meetings.setdefault(key, []), s.get("threads", 128 * self.ctas) // 128
-            come.append(party.tell())
-            if len(come) < wanted:
-                yield lambda: len(come) >= wanted
-            for clock in come:
-                party.learn(clock)
+        if threads or scope == "cluster":
+            called = f"barrier {scope}"
+            turn = party.names[called] = party.names.get(called, 0) + 1
+            self._arrived((called, turn, threads and party.cta), party.tell(), 0, threads // 128 or self.ctas)
+            yield from self._wait_for((called, turn, threads and party.cta), 0, party)
 
     def _block_reduce(self, s: Line, party: Party) -> Walk:
         if not s.get("fresh"):
@@ -271,7 +274,8 @@ class Run:
             yield from self._wait_for((s.get("on"), n % ring, party.cta), phase ^ n // ring, party)
 
     def _wait_for(self, cell: Any, parity: int, party: Party) -> Walk:
-        self._touch((cell[0], "set up", party.cta), Touch(party, False, False))
+        if cell[0] in self.arrays:
+            self._touch((cell[0], "set up", party.cta), Touch(party, False, False))
         complete, known = self._phases(cell)[3], party.clock.get(cell, 0)
         wanted = known if known % 2 != parity else known + 1
         if len(complete) < wanted:
@@ -289,12 +293,12 @@ class Run:
         for cta in map(party.known, s.get("ctas", ({(): own} if own else {},))):
             self._arrived((name, slot, cta), party.tell(), s.get("expect", 0))
 
-    def _arrived(self, cell: Any, clock: Clock | None, size: int) -> None:
+    def _arrived(self, cell: Any, clock: Clock | None, size: int, wanted: int = 0) -> None:
         phases = self._phases(cell)
         phases[0] += clock is not None
         phases[1] += size
         phases[2] |= {who: max(step, phases[2].get(who, 0)) for who, step in (clock or {}).items()}
-        if phases[0] >= self.arrays[cell[0]].get("count") and not phases[1]:
+        if phases[0] >= (wanted or self.arrays[cell[0]].get("count")) and not phases[1]:
             phases[3].append({**phases[2], cell: len(phases[3]) + 1})
             phases[0], phases[2] = 0, {}
 
@@ -302,7 +306,7 @@ class Run:
         groups = party.groups.setdefault(s.get("engine"), [])
         while len(groups) > s.get("pending"):
             for touch in groups.pop(0):
-                touch.done, touch.met, touch.alone = party.step, party.met, party.alone
+                touch.done, touch.alone = party.step, party.alone
 
     def _commit(self, s: Line, party: Party) -> None:
         party.groups.setdefault("cp_async", []).append([t for group in party.groups.pop("open", []) for t in group])
@@ -313,59 +317,55 @@ class Run:
         """What a statement reads and writes; an engine's reads or writes go on."""
         if s.number not in self.touched:
             self.touched[s.number] = self._touched_by(s)
-        touches = []
+        touches, is_sent = [], s.kind in ("tma_load", "send")
         for name, brackets, is_write in self.touched[s.number]:
-            is_of_engine = s.kind in ("wgmma", "tma_store", "tma_load", "send") or s.kind == "cp_async" and is_write
-            is_load = is_write and s.kind in ("tma_load", "send")
-            if is_load and not party.alone and self.arrays[name].get("kind") != "wgmma":
+            if is_sent and is_write and not party.alone and self.arrays[name].get("kind") != "wgmma":
                 raise Lost  # by every thread
-            ctas = s.get("ctas") or ((s.get("cta"),) if is_load and s.get("cta") is not None else ())
-            for cta in map(party.known, ctas) if is_load and ctas else (party.cta,):
-                touches.append(Touch(party, is_write, is_of_engine))
-                if is_load:
-                    touches[-1].by = on = (*self._cell(s.get("on"), party)[:2], cta)
-                    touches[-1].done = len(self._phases(on)[3]) + 1
+            ctas = s.get("ctas", [s.get("cta")] if "cta" in s.has else ()) if is_sent and is_write else ()
+            for cta in map(party.known, ctas) if ctas else (party.cta,):
+                one = Touch(party, is_write, s.kind in ENGINES and (is_write or s.kind != "cp_async"))
+                touches.append(one)
+                if is_sent and is_write:
+                    one.by = (*self._cell(s.get("on"), party)[:2], cta)
+                    one.done = len(self._phases(one.by)[3]) + 1
                 for cell in self._cells(name, brackets, party, cta):
-                    self._touch(cell, touches[-1])
-                if is_load:
-                    self._arrived(
-                        on, None, -self._bytes(s, name) // (len(ctas) if s.kind == "tma_load" and ctas else 1)
-                    )
+                    self._touch(cell, one)
+                if is_sent and is_write:
+                    parts = len(ctas) if s.kind == "tma_load" and ctas else 1
+                    self._arrived(one.by, None, -self._bytes(s, name) // parts)
         if s.kind in ("cp_async", "wgmma", "tma_store"):
             party.groups.setdefault("open" if s.kind == "cp_async" else s.kind, []).append(touches)
 
     def _touched_by(self, s: Line) -> list[tuple[str, Any, bool]]:
         """The arrays that a statement names, with brackets, and whether it writes them."""
-        found = [(a.name, a.brackets, a.is_write) for a in s.accesses if self._is_watched(a.name)]
-        whole = {m.group() for m in WORD.finditer(s.text)} - {name for name, _, _ in found}
+        found = [(a.name, a.brackets, a.is_write) for a in s.accesses]
         to = s.text.partition(" += " if s.kind == "wgmma" else " <- ")
-        written = {m.group() for m in WORD.finditer(to[0])} if to[1] else set[str]()
-        found += [
-            (name, (), name in written) for name in sorted(whole) if s.kind != "shared" and self._is_watched(name)
-        ]
-        return found
-
-    def _is_watched(self, name: str) -> bool:
-        return name in self.arrays and self.arrays[name].kind != "mbarrier"  # of which `wait` and `arrive` speak
+        written = WORD.findall(to[0]) if to[1] else ()
+        whole = {*WORD.findall(s.text)} - {name for name, _, _ in found} if s.kind != "shared" else ()
+        found += [(name, (), name in written) for name in sorted(whole)]
+        # of mbarriers `wait` and `arrive` speak
+        return [one for one in found if one[0] in self.arrays and self.arrays[one[0]].kind != "mbarrier"]
 
     def _bytes(self, s: Line, name: str) -> int:
-        whole = bytes_of(self.arrays[name]) // self.arrays[name].get("ring", 1)
-        sizes, shape = (
-            list(map(constant, line.get(of, ()))) for line, of in ((s, "size"), (self.arrays[name], "shape"))
-        )
-        return whole * math.prod(sizes) // math.prod(shape) if sizes else whole  # pyright: ignore
+        array = self.arrays[name]
+        sizes, shape = (math.prod(constant(e) or 0 for e in of) for of in (s.get("size", ()), array.get("shape")))
+        return bytes_of(array) // array.get("ring", 1) * sizes // (shape if s.get("size") else 1)
 
     def _touch(self, cell: Any, touch: Touch) -> None:
         touches, is_own = self.cells.setdefault(cell, []), self.arrays[cell[0]].kind == "reg"
         touch.cells.append(cell)
         for other in touches if touch.is_write else [t for t in touches if t.is_write]:
-            is_beside = (
-                other.by == touch.by and other.done == touch.done or not (other.is_of_engine or touch.is_of_engine)
+            is_one = (other.by, other.done) == (touch.by, touch.done)
+            is_free = (
+                (is_one or not other.is_of_engine and not touch.is_of_engine) and other.is_write and touch.is_write
             )
-            is_beside = is_beside and other.is_write and touch.is_write or is_own and not other.is_of_engine
-            if not is_beside and not (is_own and other.done is not None or other.is_over(touch.party)):
+            is_free = is_free or is_own and (other.done is not None or not other.is_of_engine)
+            if not is_free and not other.is_over(touch.party):
                 self.faults.add(cell[0])
-        over = [t for t in touches if touch.is_write and t.is_over(touch.party) or _is_like(t, touch)]
+        # an earlier touch of the same threads is over for whoever knows that the later one is
+        like = None if touch.is_of_engine else (touch.party, touch.is_write, False, touch.alone)
+        over = [t for t in touches if touch.is_write and t.is_over(touch.party)]
+        over += [t for t in touches if (t.party, t.is_write, t.is_of_engine, t.alone) == like]
         self.cells[cell] = [t for t in touches if t not in over] + [touch]
         if not touch.is_of_engine and touch.done is None:
             touch.party.open.append((cell, touch))
@@ -374,24 +374,18 @@ class Run:
         array = self.arrays[name]
         if array.get("cluster"):
             raise Lost
+        ring, slots, found = array.get("ring", 1), self.slots.setdefault(name, set()), None
+        if brackets and ring > 1:
+            found = "warp" if brackets[0][0] == {("warp.index",): 1} else value(brackets[0][0], party.names)
+        slots.add(found == "warp")
+        if len(slots) > 1:
+            raise Lost  # a slot that is a warp's and another's
         owner = party if array.kind == "reg" else cta
-        if array.get("ring", 1) == 1 or not brackets:
-            return [(name, 0, owner)]
-        (slot,) = brackets[0]
-        found = "warp" if slot == {("warp.index",): 1} else value(slot, party.names)
-        return [(name, n, owner) for n in (range(array.get("ring")) if found is None else (found,))]
+        return [(name, n, owner) for n in (range(ring) if found is None else (found,))]
 
     def _cell(self, place: str, party: Party) -> Any:
         name, _, slot = place.partition("[")
         return name, party.known(read(slot[:-1])) if slot else 0, party.cta
-
-
-def _is_like(one: Touch, other: Touch) -> bool:
-    """Whether a touch says what an earlier one of the same threads said."""
-    return not one.is_of_engine and all(
-        getattr(one, field) == getattr(other, field)
-        for field in ("party", "is_write", "is_of_engine", "alone", "met", "done")
-    )
 
 
 def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:

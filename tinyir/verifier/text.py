@@ -17,12 +17,18 @@ PLACE = re.compile(rf"({NAME})((?:\[[^\[\]]*\])+)")
 KINDS = {"e": ".+?", "l": ".+?", "g": ".+", "n": r"\d+", "w": ".+?", "t": r"\w+", "k": r"[a-z]\w*", "": NAME}
 KINDS["p"] = rf"{NAME}(?:\[.*?\])?"
 PART = re.compile(r"\{(\w+)(?::(\w)|=(\w+))?\}")
-STATEMENTS: dict[str, tuple[re.Pattern[str], dict[str, str]]] = {}  # a form, and what its parts are
+HOLE = re.compile(r"\{([\w.]+)\}")
+Rows = list[list[str]]  # what is said, and how: `is`, `{name} = {value}`
+FORMS: dict[str, list[tuple[re.Pattern[str], dict[str, str], Rows]]] = {}  # of a kind; what parts are; what it says
+rows = Rows()
 for form in (Path(__file__).parent / "statements.txt").read_text(encoding="utf-8").splitlines():
-    if not form.startswith("#"):
-        head, pattern = form.replace("NAME", NAME).split(maxsplit=1)
-        whole = PART.sub(lambda m: f"(?P<{m[1]}>{m[3] or KINDS[m[2] or '']})", pattern)
-        STATEMENTS[head] = re.compile(whole + "$"), {name: kind for name, kind, _ in PART.findall(pattern)}
+    if form.startswith("  "):
+        rows.append(form.split(maxsplit=1))
+    elif not form.startswith("#"):
+        head, pattern = (form, "") if form.startswith("(") else form.replace("NAME", NAME).split(maxsplit=1)
+        whole, rows = PART.sub(lambda m: f"(?P<{m[1]}>{m[3] or KINDS[m[2] or '']})", pattern), Rows()
+        parts = {name: kind for name, kind, _ in PART.findall(pattern)}
+        FORMS.setdefault(head, []).append((re.compile(whole + "$"), parts, rows))
 PLAIN = frozenset(
     "else store atomic copy split resum mma fence row_reduce warp_reduce publish look_back wait_previous "
     "launch_next".split()
@@ -50,16 +56,19 @@ class Line:
         made = re.match(rf"(%{NAME}) = (\S+)", text) if text.startswith("%") else None
         if made:
             self.token, head = made[1], made[2] if made[2] in MADE else "value"
-        elif head not in STATEMENTS and head not in PLAIN:
+        elif head not in FORMS and head not in PLAIN:
             head = "assign"
             if not re.match(rf"{PLACE.pattern} (?:=|over) ", text):
                 raise Unreadable(text)
-        self.kind, self.has = head, {}
-        if head in STATEMENTS:
-            form, kinds = STATEMENTS[head]
+        self.kind, self.has, self.rows, self.raw = head, {}, Rows(), dict[str, Any](line=str(at))
+        if head in FORMS:
+            form, kinds, self.rows = next((one for one in FORMS[head] if one[0].match(text)), FORMS[head][0])
             found = form.match(text)
             if found is None:
                 raise Unreadable(text)
+            self.raw |= {
+                name: v.split(", ") if kinds[name] in "lw" else v for name, v in found.groupdict().items() if v
+            }
             self.has = {name: part(kinds[name], v) for name, v in found.groupdict().items() if v is not None}
         # (name, size, False) of what it runs over, and (name, value, True) of what it names
         self.axes: list[tuple[str, Poly, bool]] = []
@@ -81,7 +90,7 @@ class Line:
             self.axes.append((*_named(" = ".join(last.split(" = ")[:2])), True))
 
     def _places(self, text: str) -> list[Access]:
-        found, selects, start = [], _selects(text), 0
+        found, selects, start = [], [*_selects(text)], 0
         if self.kind == "reg":
             start = text.index("]") + 1
         for place in PLACE.finditer(text, start):
@@ -94,6 +103,15 @@ class Line:
     def get(self, called: str, otherwise: Any = None) -> Any:
         """A part of it."""
         return self.has.get(called, otherwise)
+
+
+def told(rows: Rows, parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What rows say with parts in their holes, and how: once for each of a part that is a list."""
+    for how, row in rows:
+        holes = [parts[hole] for hole in HOLE.findall(row)]
+        for n in range(min((len(part) for part in holes if isinstance(part, list)), default=1)):
+            values = iter([part[n] if isinstance(part, list) else part for part in holes])
+            yield how, HOLE.sub(lambda _, values=values: str(next(values)), row)
 
 
 def _named(text: str) -> tuple[str, Poly]:
@@ -125,24 +143,21 @@ def guard_of(text: str) -> tuple[Half, ...]:
 MEANINGS = {"e": read, "l": integers, "g": guard_of, "n": int, "w": lambda text: tuple(text.split(", "))}
 
 
-def _selects(text: str) -> list[tuple[int, int, tuple[Half, ...], bool]]:
+def _end(text: str, at: int, step: int, ends: str) -> int:
+    """Where the first of these ends is, forwards or backwards, that no brackets enclose."""
+    depth, (opening, closing) = 0, ("([", ")]")[::step]
+    while 0 <= at < len(text) and (depth or text[at] not in ends):
+        depth += (text[at] in opening) - (text[at] in closing)
+        at += step
+    return at
+
+
+def _selects(text: str) -> Iterator[tuple[int, int, tuple[Half, ...], bool]]:
     """Of each `x where guard else y` where x is and where y is, with the guard."""
-    found = []
     for place in re.finditer(" where (.+?) else ", text):
         guard = guard_of(place[1])
-        start, depth = place.start(), 0
-        while start and (depth or text[start - 1] not in " (," or text[start] == " "):
-            start -= 1
-            depth += {")": 1, "]": 1, "(": -1, "[": -1}.get(text[start], 0)
-            if depth < 0:
-                start += 1
-                break
-        end, depth = place.end(), 0
-        while end < len(text) and (depth or text[end] not in "),"):
-            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[end], 0)
-            end += 1
-        found += [(start, place.start(), guard, False), (place.end(), end, guard, True)]
-    return found
+        yield _end(text, place.start() - 1, -1, " (,[") + 1, place.start(), guard, False
+        yield place.end(), _end(text, place.end(), 1, "),]"), guard, True
 
 
 def nested(lines: Sequence[tuple[int, str]]) -> list[Line]:
@@ -185,7 +200,7 @@ class Kernel:
             raise Unreadable(lines[0][1])
         self.number, self.is_once = lines[0][0], " once : " in lines[0][1]
         self.name, self.arch, grid, block, cluster, regs = found.groups()
-        self.grid = integers(grid)
+        self.grid, self.sizes = integers(grid), grid.split(", ")
         self.block, self.cluster = (tuple(map(int, re.findall(r"\d+", text or ""))) for text in (block, cluster))
         self.regs, self.threads = int(regs or 0), math.prod(self.block)
         self.body = nested(lines[1:])
