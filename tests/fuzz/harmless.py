@@ -126,6 +126,38 @@ LISTED = (
         r"257\*cluster\.rank",
         "rank 0 alone has a part of a row beside its vectors: at any other it is behind the row's end",
     ),
+    ("cu", "ampere", "fill not zero", r"^r_B_padded\[", "", "columns behind the last, whose results nobody stores"),
+    ("gpu", "attention", "guard dropped", r"^if i1 < \d+ and i2 < ", "", "a score of a row that is not stored"),
+    ("gpu", "largest of windows", "guard dropped", r"^if i1 < 5 and ", "", "what is stored has a guard of its own"),
+    ("gpu", "softmax", "index moved", r"^max.acc\[0\] = max", "", "a softmax takes off what all of a row have more"),
+    ("cu", "packed weights of a row", "sign", r"8 \* piece;$", "", "there is one piece, which is 0"),
+    ("cu", "gemv along", "bound off by one", r"^for \(int v = 0; v < 1;", "", "the second turn is behind all rows"),
+    (
+        "cu",
+        "scan by look back",
+        "store lost",
+        r"^y_acc\[u\] = 0",
+        "",
+        "behind the end of a row, after all that is stored",
+    ),
+    (
+        "cu",
+        "mean of a line",
+        "store lost",
+        r"^x_row\[c\] = 0",
+        "",
+        "no window of a result that is stored reaches there",
+    ),
+    (
+        "cu",
+        "flash with a window",
+        "bound off by one",
+        r"i2 < 220 \?",
+        "",
+        "the first block is nearer than the far edge",
+    ),
+    ("cu", "map with a border", "bound off by one", r"i1 - 1 < 32\) \{$", r"<= 32", "i1 is a multiple of 4"),
+    ("cu", "map turned in blocks", "bound off by one", r"M \* 8 - 7\) \{$", "", "what is less is a multiple of 8"),
 )
 UNSAID = ("span", "body", "otherwise", "guard")  # of a statement: where it is, and what is asked in another way
 

@@ -103,6 +103,11 @@ def test_mutants_that_no_other_check_finds_are_found() -> None:
         ("scan by look back", "look_back sum", "look_back max"),
         ("scatter by atomics", "atomic sum", "atomic max"),
         ("softmax of a cluster", "block_reduce sum", "block_reduce max"),
+        # what sizes have to show: a second turn of the loop, a largest element that is the first
+        ("gemv across the sum", "1024*k", "1025*k"),
+        ("gemv cut", "512*k", "513*k"),
+        ("gemv cut", "in 0..64 unroll", "in 0..63 unroll"),
+        ("plain of two folds", "for k in 0..N", "for k in 1..N"),
     ],
 )
 def test_what_is_another_number_is_found(case: str, old: str, new: str) -> None:

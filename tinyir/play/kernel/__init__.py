@@ -50,6 +50,8 @@ SIZES = (  # to try for a symbol: the first that a kernel takes, of which one is
     (65, 72, 80, 96, 128, 192, 256, 384, 512, 1024),
     (3, 8, 16, 32, 64, 128, 256, 512, 1024),  # where these take too long
     (273, 280, 288, 320, 384, 512, 768, 1024),  # of an edited text these too: more than a tile
+    (1039, 1040, 1152, 1536, 2048),  # and these, where a loop has had no second turn
+    (7, 8, 16, 32, 64),  # and these: of few elements the first is the largest more often, which shows a fold without it
 )
 WHOLE = ACROSS + (nodes.Atomic,)  # of kernels with these all CTAs are run
 
@@ -129,11 +131,13 @@ def _judged(
     one: Launched, regions: tuple[Region, ...], tensors: tuple[Any, ...], model: Model, most: int, is_edited: bool
 ) -> tuple[Diag | None, int]:
     """What is wrong with a kernel, and how many steps that took to find."""
-    found, steps, is_played = None, 0, False
-    few, fewer, many = (_sizes(one, model, tried) for tried in SIZES)
-    for sizes in (few, many, fewer) if is_edited else (few, fewer):
-        if sizes is None or is_played and sizes is fewer:
+    found, steps, is_played, is_short = None, 0, False, False
+    few, fewer, many, large, least = (_sizes(one, model, tried) for tried in SIZES)
+    tried: list[Mapping[str, int]] = []
+    for sizes in (few, many, large, least, fewer) if is_edited else (few, fewer):
+        if sizes is None or sizes in tried or is_played and sizes is fewer or sizes is large and not is_short:
             continue
+        tried.append(sizes)
         play = _Play(one, regions, {t.name: t for t in tensors}, sizes, most, 0 if is_edited else SLACK)
         try:
             with np.errstate(all="ignore"):
@@ -141,7 +145,7 @@ def _judged(
             is_played = True
         except (Unknown, Refused, Found, ZeroDivisionError, OverflowError, MemoryError):
             found = None
-        steps += play.steps
+        steps, is_short = steps + play.steps, play.is_short
         if found is not None or is_played and not is_edited or not sizes:
             break
     count("kernels played" if is_played else "kernels unplayed")
@@ -175,8 +179,14 @@ class _Play:
         slack: int,
     ):
         self.one, self.regions, self.tensors, self.sizes, self.most = one, regions, tensors, sizes, most
+        self.turned: dict[int, int] = {}
         self.steps, self.digits = 0, min(MOST_DIGITS, *map(_digits_of, regions)) - slack
         self.shapes = {name: tuple(d.evaluate(sizes) for d in t.type.shape) for name, t in tensors.items()}
+
+    @property
+    def is_short(self) -> bool:
+        """Whether some loop has had no second turn."""
+        return min(self.turned.values(), default=2) < 2
 
     def fault(self) -> Diag | None:
         """The first element that is another one than its region says. Raises Unknown where that cannot be told."""
@@ -251,7 +261,7 @@ class _Play:
             clusters = list(dict.fromkeys([tuple(0 for _ in grid), tuple(max(n - 1, 0) for n in grid)]))
         for cluster in clusters if math.prod(grid) else ():
             run = Playing(kernel, way, self.sizes, cluster, steps=self.steps, most=self.most)
-            run.tensors, run.written, run.stored, run.told = arrays, written, stored, told
+            run.tensors, run.written, run.stored, run.told, run.turned = arrays, written, stored, told, self.turned
             try:
                 run.whole()
             except Unknown:

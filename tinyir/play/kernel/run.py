@@ -20,12 +20,14 @@ from .turns import are_turns_apart
 @dataclass
 class Playing(Run):
     """A run whose tensors are `tensors`, by name; `written` says where somebody has stored, and `stored` has one
-    element of each store. `told` is what CTAs have published, for all clusters of a launch."""
+    element of each store. `told` is what CTAs have published, for all clusters of a launch;
+    `turned` counts the turns of each loop that is not unrolled, up to two or more."""
 
     tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
     written: Mapping[str, np.ndarray] = field(default_factory=dict)
     stored: Mapping[str, list[tuple[int, ...]]] = field(default_factory=dict)
     told: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    turned: dict[int, int] = field(default_factory=dict)
     shared: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -271,11 +271,15 @@ class Computing(Threads):
 
     def _for(self, s: nodes.For, step: Step, at: At, here: Here) -> Iterator[Wish]:
         """All turns at once, where none needs another."""
-        if not self.run.is_spread(s):
+        turned, is_spread = self.run.turned, self.run.is_spread(s)
+        if not is_spread and (not s.unroll or turned.get(id(s), 0) > 1):
             yield from super()._for(s, step, at, here)
             return
         low, high, by = (self._known(e) for e in (s.low, s.high, s.step))
-        if any(isinstance(n, np.ndarray) for n in (low, high, by)):
+        is_alike = not any(isinstance(n, np.ndarray) for n in (low, high, by))
+        if s.unroll:
+            turned[id(s)] = max(turned.get(id(s), 0), len(range(low, high, by)) if is_alike else 2)
+        if not (is_spread and is_alike):
             yield from super()._for(s, step, at, here)
             return
         self.at = at
