@@ -256,6 +256,44 @@ def test_what_has_no_translation_is_named_with_its_reason() -> None:
     assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")
 
 
+def attention_on_a_card(read: int) -> Graph:
+    """Attention as torch runs it on a GPU, beside the log-sum-exp with lengths and the state of a generator: of these
+    results a graph reads the first, and the one of a number."""
+    g = Graph()
+    q, k, v = (g.input(n, Fake((1, 2, 8, 16), "float16")) for n in "qkv")
+    kinds = [Fake((1, 2, 8)), None, None, 8, 8, Fake((2,), "uint64"), Fake((), "uint64"), Fake((0,), "float16")]
+    flash = Op("_scaled_dot_product_flash_attention.default", "query key value dropout_p is_causal return_debug_mask")
+    made = g.call("flash", flash, (q, k, v, 0.0, True, False), (Fake((1, 2, 8, 16), "float16"), *kinds))
+    first = g.call("first", getitem, (made, 0), Fake((1, 2, 8, 16), "float16"))
+    g.call("unread", getitem, (made, 6), kinds[5])
+    other = g.call("other", getitem, (made, read), (made.meta["val"])[read])
+    g.output(first, *([other] if read else []))
+    if read:
+        for taken in (first, other):
+            taken.users[g.graph.nodes[-1]] = None
+    else:
+        first.users[g.graph.nodes[-1]] = None
+    return g
+
+
+def test_results_that_nobody_reads_may_be_what_no_program_gives() -> None:
+    g = attention_on_a_card(read=0)
+    assert supported_of(g, {}).others == []
+    piece = Piece(g, frozenset())
+    draw = np.random.default_rng(1)
+    given = {n: draw.standard_normal((1, 2, 8, 16)).astype(np.float16) for n in "qkv"}
+    (found,) = play(piece.module.region, given).values()
+    q, k, v = (given[n].astype(np.float64) for n in "qkv")
+    scores = np.where(np.tri(8, dtype=bool), q @ k.swapaxes(2, 3) / 4, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(found, weights / weights.sum(-1, keepdims=True) @ v, rtol=1e-2, atol=4e-3)
+
+
+def test_results_that_are_read_must_be_what_a_program_gives() -> None:
+    (fault,) = supported_of(attention_on_a_card(read=7), {}).others
+    assert fault == ("aten._scaled_dot_product_flash_attention.default", "its dtype is uint64")
+
+
 def test_plans_are_made_for_the_sizes_that_torch_traced_with() -> None:
     g = layers()
     s = g.graph.nodes[3].meta["val"]

@@ -9,7 +9,18 @@ from ..front.pt2 import is_translated
 from ..kit.diag import Refused, refuse
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass
-from .graph import extent_of, is_about_sizes, is_complex, is_node, is_size, is_tensor, name_of, scalar_word, symbols_in
+from .graph import (
+    extent_of,
+    is_about_sizes,
+    is_complex,
+    is_node,
+    is_size,
+    is_tensor,
+    name_of,
+    scalar_word,
+    symbols_in,
+    unread_of,
+)
 
 _NEUTRAL = ("placeholder", "get_attr", "output")
 
@@ -69,10 +80,13 @@ def _reason(node: Any, nodes: set[str]) -> str:
         return "" if node.args[0].name in nodes else Phrase("what it takes a part of is run by torch")
     if not is_translated(f"torch.ops.{node.target}"):
         return Phrase("it has no translation")
-    for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
+    unread = unread_of(node)
+    given = [v for n, v in enumerate(_values(node)) if n not in unread]
+    given += [*_operands(node.args), *_operands(tuple(node.kwargs.values()))]
+    for value in given:
         if is_tensor(value) and not (scalar_word(value.dtype) or is_complex(value)):
             return Phrase("its dtype is {dtype}", dtype=str(value.dtype).removeprefix("torch."))
-    for value in (*_values(node), *_operands(node.args), *_operands(tuple(node.kwargs.values()))):
+    for value in given:
         for size in value.shape if is_tensor(value) else (value,) if is_size(value) else ():
             if not _is_known(size):
                 return Phrase("one of its sizes is {size}", size=size)

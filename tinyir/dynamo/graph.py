@@ -161,6 +161,8 @@ class _Writer:
 
     def _part(self, node: Any) -> None:
         whole, number = node.args
+        if number in unread_of(whole):
+            return
         if number not in self.parts.get(whole.name, {}):
             raise Unsayable(node.name, "getitem")
         self.aliases[node.name] = self.parts[whole.name][number]
@@ -168,10 +170,12 @@ class _Writer:
     def _call(self, node: Any) -> None:
         value = node.meta.get("val")
         results = list(value) if isinstance(value, (list, tuple)) else [value]
-        outputs = []
+        outputs, unread = [], unread_of(node)
         for number, found in enumerate(results):
             name = node.name if not isinstance(value, (list, tuple)) else f"{node.name}.{number}"
-            if is_tensor(found):
+            if number in unread and not (is_tensor(found) and scalar_word(found.dtype)):
+                outputs.append({"as_none": []})  # the state of a generator, a length: what no program has to give
+            elif is_tensor(found):
                 self.types[name] = meta_of(node, found)
                 self.parts.setdefault(node.name, {})[number] = name
                 outputs.append({"as_tensor": {"name": name}})
@@ -340,6 +344,14 @@ def is_size(value: Any) -> bool:
     return isinstance(value, int) or type(value).__name__ == "SymInt"
 
 
+def unread_of(node: Any) -> set[int]:
+    """The numbers of the results that nobody reads, of a node that gives several."""
+    value, users = node.meta.get("val"), [*node.users]
+    if not isinstance(value, (list, tuple)) or not all(name_of(u.target) in _TUPLES for u in users):
+        return set()
+    return {*range(len(value))} - {u.args[1] for u in users if u.users}
+
+
 def is_about_sizes(node: Any) -> bool:
     """Whether a call gives sizes or says something of them, so that no program has to make it: what it gives is a
     number, or nothing since it only checks."""
@@ -424,4 +436,5 @@ __all__ = [
     "size_of",
     "stored_name",
     "symbols_in",
+    "unread_of",
 ]
