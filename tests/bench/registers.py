@@ -33,16 +33,12 @@ from tests.bench import attention, memory, memory_ops, windows  # noqa: E402
 from tests.bench.plans import shapes  # noqa: E402
 from tests.unit.families import FAMILIES, family  # noqa: E402
 from tests.unit.test_needs import declared, kept_at  # noqa: E402
-from tests.unit.test_registers import compilers, usage  # noqa: E402
-from tinyir.front import read  # noqa: E402
+from tests.unit.test_registers import compilers, kept_of, kept_of_longest, usage  # noqa: E402
 from tinyir.ir import gpu, plan  # noqa: E402
 from tinyir.ir.gpu import nodes  # noqa: E402
 from tinyir.kernels.resources import taken_by, threads_of  # noqa: E402
 from tinyir.lower import gpu as to_gpu  # noqa: E402
-from tinyir.lower import lower_to  # noqa: E402
-from tinyir.lower import plan as to_plan  # noqa: E402
 
-CARD = "h200"
 Kept = tuple[plan.Module, tuple[plan.Plan, ...]]
 Row = dict[str, Any]
 
@@ -87,22 +83,6 @@ def measured(job: tuple[str, str, dict[str, int], int, float]) -> list[Row]:
     for one in plans[::step][:most]:
         found += rows_of(case, to_gpu.lower(replace(chosen, plans=(one,))), limit)
     return found
-
-
-def kept_of(text: str) -> Kept:
-    """A model, planned, and the plans that are kept for the launch that takes longest."""
-    module: Any = read(text)
-    for stage in ("index", "poly", "region", "plan"):
-        module = lower_to(stage, module, "sm90", CARD)
-    return kept_of_longest(module)
-
-
-def kept_of_longest(module: plan.Module) -> Kept:
-    """The plans that are kept for the launch of a module that takes longest."""
-    names = max(module.plans, key=lambda one: one.estimate.microseconds).regions
-    first, *others = (module.program.program.region(name) for name in names)
-    found = to_plan.candidates(module.program, first, "sm90", CARD, tuple(others))
-    return module, tuple(c.plan for c in found if not c.rejected)
 
 
 def benches() -> list[tuple[str, Callable[[], Kept]]]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tests.bench import memory_ops, packed, windows
 from tests.bench.plans import shapes
+from tinyir.front import read
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.gpu import nodes
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import lower_to
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import Compiler, Usage, cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.target.arch import ARCHS
@@ -23,6 +27,7 @@ from .test_warp_specialized import product
 
 SLACK = 16
 PRICED = ("row_streamed",)  # walks count on fewer than the compiler takes where nothing limits it
+CARD = "h200"
 SHAPES = shapes(40, 20)
 QUICK = (  # a shape's first plan by each family of kernels
     ("sm80", SHAPES[0], "multistage"),
@@ -61,12 +66,72 @@ def faults_of(chosen: plan.Module, one: plan.Plan, compiler: Compiler) -> list[s
     return [f"{compiler.name}: {found} for {wanted}\n{plan.show_plan(one)}"]
 
 
+def kept_of(text: str) -> tuple[plan.Module, tuple[plan.Plan, ...]]:
+    """A model, planned, and the plans that are kept for the launch that takes longest."""
+    module: Any = read(text)
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", CARD)
+    return kept_of_longest(module)
+
+
+def kept_of_longest(module: plan.Module) -> tuple[plan.Module, tuple[plan.Plan, ...]]:
+    """The plans that are kept for the launch of a module that takes longest."""
+    names = max(module.plans, key=lambda one: one.estimate.microseconds).regions
+    first, *others = (module.program.program.region(name) for name in names)
+    found = to_plan.candidates(module.program, first, "sm90", CARD, tuple(others))
+    return module, tuple(c.plan for c in found if not c.rejected)
+
+
 @needs_cuda_compiler
 @pytest.mark.parametrize(("arch", "sizes", "algo"), QUICK)
 def test_a_plan_takes_the_registers_that_it_declares(arch: str, sizes: dict[str, int], algo: str) -> None:
     chosen, plans = kept_at(arch, sizes)
     one = next(p for p in plans if p.algo == algo)
     assert [fault for compiler in compilers() for fault in faults_of(chosen, one, compiler)] == []
+
+
+MOVING = (  # an op of the benches of memory-bound work, a shape, a dtype and a family
+    ("transpose", (4096, 1024), "fp16", "transposed"),
+    ("transpose", (4093, 4093), "fp32", "transposed"),
+)
+
+
+@needs_cuda_compiler
+@pytest.mark.parametrize(("op", "shape", "dtype", "algo"), MOVING)
+def test_a_memory_bound_plan_takes_the_registers_that_it_declares(
+    op: str, shape: tuple[int, int], dtype: str, algo: str
+) -> None:
+    """The family's plans with the most registers and the fewest, and that in the middle."""
+    chosen, found = kept_of(memory_ops.model_of(memory_ops.Case(op, dtype, shape, False)))
+    plans = sorted((p for p in found if p.algo == algo), key=lambda p: declared(chosen.program, p).registers)
+    tried = {plans[0], plans[len(plans) // 2], plans[-1]}
+    assert [fault for one in tried for fault in faults_of(chosen, one, compilers()[0])] == []
+
+
+@needs_cuda_compiler
+def test_groups_with_channels_innermost_take_the_registers_that_they_declare() -> None:
+    """The three cheapest plans of `direct`, and the one with the most registers."""
+    module = windows.module_of(windows.Case(32, "grouped", 128, 56, 128, 3, 1, 32, windows.LAST))
+    found = to_plan.candidates(module.program, module.program.program.regions[-1], "sm90", CARD)
+    kept = sorted((c for c in found if not c.rejected and c.plan.algo == "direct"), key=lambda c: c.cost.microseconds)
+    plans = [c.plan for c in kept]
+    most = max(plans, key=lambda p: declared(module.program, p).registers)
+    assert [fault for one in (*plans[:3], most) for fault in faults_of(module, one, compilers()[0])] == []
+
+
+@needs_cuda_compiler
+def test_a_product_of_few_rows_that_would_spill_is_not_kept() -> None:
+    """Of 64 rows, steps of 32 weights of four bits leave a warp of 64 columns too few registers."""
+    module: Any = read(packed.model_of(64, 11008, 4096, 4, packed.BLOCK), "packed.json")
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", CARD)
+    found = to_plan.candidates(module.program, module.program.program.regions[-1], "sm90", CARD)
+    ours = [c for c in found if c.plan.algo == "few_rows"]
+    refused = [c for c in ours if "registers a thread in arrays" in str(c.rejected)]
+    assert {(c.plan.widest, c.plan.tile[1] // c.plan.threads[1]) for c in refused} == {(32, 64)}
+    most = max((c.plan for c in ours if not c.rejected), key=lambda p: declared(module.program, p).registers)
+    taken = usage(to_gpu.lower(replace(module, plans=(most,))), most.name, compilers()[0])
+    assert (taken.spill_stores, taken.spill_loads) == (0, 0), plan.show_plan(most)
 
 
 BIASED = "%biased = add(%gemm, broadcast_in_dim(cast(bias[i1]) : fp32, dims=[1]))"

@@ -13,6 +13,7 @@ from ..windowed import Fold, Windowed
 from .block import Block, beside_of, is_ahead, names_of
 
 ADDRESSING = 16  # registers beside what a thread holds
+OF_GROUP = 24  # and where a group's channels are innermost, of 16 bits, each of which is there as fp32 too
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,15 @@ def _beside(block: Block, fold: Fold, is_ahead: bool) -> int:
     found = sum(block.held(i) * max(1, i.read.dtype.bytes // 4) for i in fold.images)
     if fold.is_of_elements:
         return found
-    if fold.beside and block.kernel.is_across:  # a few spills take less time than fewer CTAs: 45 us for 57
-        return found + 2 * wide
+    if fold.beside and block.kernel.is_across and image.read.dtype.bytes >= 4:
+        return found + 2 * wide  # of the plans chosen one spills 8 B; fewer CTAs take up to 16 % more
     if not block.is_written or image.rows is None:
         return found + 2 * wide + (block.loads(image) if fold.beside else 0)
     taps = image.columns.taps
     # the factors of a tap, or of a row of them, and guards of columns and rows, which are found before the loop
     found += block.loads(image) + (taps + image.rows.taps if fold.beside else 2 * wide)
+    if fold.beside and block.kernel.is_across:
+        found += OF_GROUP + (block.columns // 2 if block.rows > 1 else 0)
     if block.rows > 1:  # factors that rows of results after the next take
         later = min(image.rows.taps, (block.rows - 1) * image.rows.step // image.rows.spread + 1)
         each = max(1, wide // 2)

@@ -44,12 +44,12 @@ def few_rows_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     memory = at.work.bytes * max(1.0, 0.75 * busiest) / device.dram_bytes_per_us
     rows = product.rows * depth * product.small.dtype.bytes  # bytes of the small factor, which every CTA fetches
     shared = ctas * rows / device.l2_bytes_per_us * ROWS_AGAIN
-    accesses = columns / (FRAGMENT * blocks_of(plan)) * depth / (4 * VECTOR) * rows_of(plan, problem) / EIGHT
+    accesses = columns / (FRAGMENT * blocks_of(plan)) * depth / (4 * VECTOR) * rows_of(problem) / EIGHT
     of_row = max(1, 4 * piece * product.small.dtype.bytes // LINE_BYTES)  # lines of an access
     lines = accesses * of_row * EIGHT * LINE_CLOCKS * busiest / device.sms / device.clock_ghz / 1e3
     ops = sum(isinstance(n, (Unary, Binary, Ternary)) for n in walk(product.large)) * OP_ISSUE[product.small.dtype.name]
     an_element = ops + OVERHEAD + STEP_ISSUE / (2 * blocks_of(plan) * piece)
-    an_element += ROW_ISSUE * rows_of(plan, problem) / (FRAGMENT * blocks_of(plan))
+    an_element += ROW_ISSUE * rows_of(problem) / (FRAGMENT * blocks_of(plan))
     warps = columns * depth / device.arch.warp
     together = min(resident, CTAS_THAT_HELP) * threads / device.arch.warp  # of which few leave an SM waiting
     issue = warps * an_element * busiest / device.arch.schedulers / device.sms * (1 + ALONE_WARPS / together)

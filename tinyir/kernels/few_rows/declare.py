@@ -19,9 +19,15 @@ OF_ROWS = 4  # whose addresses take a register
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
+    wanted, held = held_of(plan, problem), _accumulators(plan, problem)
+    return Needs((part_of(plan, problem),), registers=allotted(plan, wanted + ADDRESSING), accumulators=held)
+
+
+def held_of(plan: Plan, problem: Problem) -> int:
+    """Registers of a thread beside addresses: sums, what a step reads of the large factor, and elements of rows of as
+    many groups as there are at once."""
     product = product_of(problem.region, problem.kernel)
-    piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(plan, problem)
-    held = blocks * rows * FRAGMENT // 32
+    piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(problem)
     small = rows // EIGHT * VECTOR * product.small.dtype.bytes // 4
     words = 0
     for read in reads_of(product):
@@ -29,17 +35,22 @@ def declare(plan: Plan, problem: Problem) -> Needs:
         if placed is not None:
             count = 2 * blocks if placed.is_of_column else 1
             words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
-    groups = plan.stages * piece // VECTOR if rows == EIGHT else GROUPS
-    wanted = held + plan.stages * words + groups * small + plan.stages * rows // OF_ROWS
-    return Needs((part_of(plan, problem),), registers=allotted(plan, wanted + ADDRESSING), accumulators=held)
+    groups = plan.stages * piece // VECTOR
+    groups = groups if rows == EIGHT else min(GROUPS, groups)
+    return _accumulators(plan, problem) + plan.stages * words + groups * small + plan.stages * rows // OF_ROWS
+
+
+def _accumulators(plan: Plan, problem: Problem) -> int:
+    """Registers of a thread's sums."""
+    return blocks_of(plan) * rows_of(problem) * FRAGMENT // 32
 
 
 def part_of(plan: Plan, problem: Problem) -> Array:
     """What each warp has summed."""
-    return Array("part", DTYPES["fp32"], (plan.threads[2], rows_of(plan, problem), columns_of(plan, problem) + 1))
+    return Array("part", DTYPES["fp32"], (plan.threads[2], rows_of(problem), columns_of(plan, problem) + 1))
 
 
-def rows_of(plan: Plan, problem: Problem) -> int:
+def rows_of(problem: Problem) -> int:
     """Rows of the tensor cores' product."""
     product = product_of(problem.region, problem.kernel)
     return EIGHT if product.rows <= EIGHT else FRAGMENT * -(-product.rows // FRAGMENT)
@@ -56,4 +67,4 @@ def blocks_of(plan: Plan) -> int:
     return columns // (FRAGMENT * plan.threads[1])
 
 
-__all__ = ["EIGHT", "FRAGMENT", "VECTOR", "blocks_of", "columns_of", "declare", "part_of", "rows_of"]
+__all__ = ["EIGHT", "FRAGMENT", "VECTOR", "blocks_of", "columns_of", "declare", "held_of", "part_of", "rows_of"]

@@ -82,7 +82,7 @@ class _FewRows:
             product_of(region, kernel),
             Fresh(names_in(region)),
             piece,
-            rows_of(plan, problem),
+            rows_of(problem),
             columns_of(plan, problem),
         )
 

@@ -22,7 +22,7 @@ def fields(case: Case) -> Fields:
         return {}
     beside, behind = plan.threads[1:] if len(plan.threads) == 3 else (1, 1)
     depth = 4 * plan.widest * behind
-    rows = (rows_of(plan, problem),) if isinstance(case.kernel, Contraction) else ()
+    rows = (rows_of(problem),) if isinstance(case.kernel, Contraction) else ()
 
     def fits(tile: tuple[int, ...]) -> bool:
         *head, columns, deep = tile

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ...ir.plan import Bind, Plan, Vectorize
 from ...kit.records import replace
 from ...target.device import Device
-from ..candidate import parts_of_axes
+from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..problem import Contraction
-from .declare import EIGHT, FRAGMENT, STAGES
-from .match import pieces_of, product_of
+from .declare import FRAGMENT, STAGES, VECTOR, held_of, rows_of
+from .match import layout_of, pieces_of, product_of, reads_of
 
 WARPS = (
     (1, 4),
@@ -36,12 +36,14 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
     product = product_of(region, kernel)
     wide = (product.right.size.constant or 0) // (FRAGMENT * BLOCKS[-1]) if product is not None else 0
     for piece in pieces_of(region, kernel):
+        placed = [layout_of(region, product, read, piece) for read in reads_of(product)]
+        unpacked = VECTOR * any(1 < at.shared < piece for at in placed if at is not None)
         for beside, behind in WARPS:
             for blocks in BLOCKS:
                 columns, depth = FRAGMENT * blocks * beside, 4 * piece * behind
                 if blocks == BLOCKS[-1] and wide * piece < AT_ONCE * card.sms:
                     continue
-                rows = EIGHT if product.rows <= EIGHT else FRAGMENT * -(-product.rows // FRAGMENT)
+                rows = rows_of(problem)
                 is_contraction = isinstance(kernel, Contraction)
                 guarded = {
                     name
@@ -68,7 +70,9 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
                     else (),
                     predicate=tuple(a.name for a in dict.fromkeys((*region.iters, product.sum)) if a.name in guarded),
                 )
-                yield from (Proposal(replace(plan, stages=stages)) for stages in STAGES)
+                for stages in STAGES:
+                    one = replace(plan, stages=stages)
+                    yield Proposal(one, over_registers(held_of(one, problem) + unpacked, card))
 
 
 __all__ = ["propose"]

@@ -10,15 +10,24 @@ from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ..family import Array, Needs, Problem
 from ..parts.pitch import pitch_of
-from ..resources import ADDRESSING, allotted
-from .blocks import registers_of, sides_of
+from ..resources import allotted
+from .blocks import registers_of, sides_of, skew_of
+
+ADDRESSING = 16  # registers beside elements,
+OF_BLOCKS = 32  # or beside blocks,
+SKEWED = 16  # more where blocks begin between accesses, so that elements may be moved one by one
+AT_ONCE = 16  # elements that a thread has on their way
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
-    reads = crossed_reads(problem.region)
-    shared = tuple(tile_of(plan, problem.region, read) for read in reads)
-    return Needs(shared, registers=allotted(plan, registers_of(plan, reads) + ADDRESSING))
+    region, reads = problem.region, crossed_reads(problem.region)
+    shared = tuple(tile_of(plan, region, read) for read in reads)
+    if plan.vectorize:
+        wanted = registers_of(plan, reads) + OF_BLOCKS + SKEWED * bool(skew_of(region, plan.widest))
+    else:
+        wanted = min(AT_ONCE, plan.tile[0] // math.prod(plan.threads)) + ADDRESSING
+    return Needs(shared, registers=allotted(plan, wanted))
 
 
 def tile_of(plan: Plan, region: Region, read: Read) -> Array:
