@@ -29,7 +29,7 @@ from .falsehoods import falsehoods
 
 SAMPLES = sorted(p.parent.name for p in (ROOT / "samples").glob("*/*.gpu"))
 NETWORKS: dict[str, Callable[..., RandomModel]] = {"bert": bert, "gpt2": gpt2, "resnet50": resnet50, "vit": vit}
-MOST_LINES = 1200  # of code in the verifier: it is to be read by whoever trusts it
+MOST_LINES = 1184  # of code in the verifier: it is to be read by whoever trusts it
 STDLIB = {
     "__future__",
     "ast",

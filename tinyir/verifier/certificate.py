@@ -19,9 +19,8 @@ from .text import Kernel, Text
 
 HEADER = "tinyir 1.0 cert"
 STATUSES = ("proven", "guarded", "listed")
-UNREADABLE = (  # what a text raises that speaks of what there is not; the checker of gpu text would not let it through
-    *(Unreadable, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError),
-)
+# What a text raises that speaks of what there is not; the checker of gpu text would not let it through.
+UNREADABLE = (Unreadable, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
 FACTOR = re.compile(r"\*(?:deny|\[([^\]]+)\])")
 TERM = re.compile(rf"\s*([-+]?)\s*(\d+)((?:{FACTOR.pattern})+)")
 

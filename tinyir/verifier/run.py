@@ -13,15 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .polynomials import WORD, Poly, constant, read, value
-from .text import Kernel, Line, Text, bytes_of, statements
+from .text import ENGINES, Kernel, Line, Text, bytes_of, statements
 
 MOST_STEPS = 4000  # of a run; what it has seen by then it has seen
 SIZES = (16384, 72, 8)  # of all symbols, and of each while the others are 8
-ORDERING = frozenset(
-    "wait wait_group arrive drain barrier advance commit cp_async tma_load send tma_store wgmma".split()
-    + ["block_reduce", "block_scan", "role"]
-)
-ENGINES = frozenset("tma_load send tma_store wgmma cp_async".split())
+ORDERING = ENGINES | {*"wait wait_group arrive drain barrier advance commit block_reduce block_scan role".split()}
 STRANGE = frozenset("ticket publish look_back".split())  # for CTAs of other clusters
 Walk = Iterator[Callable[[], bool]]  # gives, where it waits, what it waits for
 Clock = dict[Any, int]

@@ -29,11 +29,7 @@ for form in (Path(__file__).parent / "statements.txt").read_text(encoding="utf-8
         whole, rows = PART.sub(lambda m: f"(?P<{m[1]}>{m[3] or KINDS[m[2] or '']})", pattern), Rows()
         parts = {name: kind for name, kind, _ in PART.findall(pattern)}
         FORMS.setdefault(head, []).append((re.compile(whole + "$"), parts, rows))
-PLAIN = frozenset(
-    "else store atomic copy split resum mma fence row_reduce warp_reduce publish look_back wait_previous "
-    "launch_next".split()
-)
-MADE = frozenset("cp_async tma_load send tma_store wgmma".split())
+ENGINES = frozenset("cp_async tma_load send tma_store wgmma".split())  # what makes tokens
 READS = frozenset("each wait arrive mma wgmma choose value look_back".split())  # what writes no place
 
 
@@ -55,8 +51,8 @@ class Line:
         self.token, head = "", text.split()[0]
         made = re.match(rf"(%{NAME}) = (\S+)", text) if text.startswith("%") else None
         if made:
-            self.token, head = made[1], made[2] if made[2] in MADE else "value"
-        elif head not in FORMS and head not in PLAIN:
+            self.token, head = made[1], made[2] if made[2] in ENGINES else "value"
+        elif head not in FORMS:
             head = "assign"
             if not re.match(rf"{PLACE.pattern} (?:=|over) ", text):
                 raise Unreadable(text)
