@@ -36,41 +36,40 @@ class Touch:
     of `by` is complete."""
 
     def __init__(self, party: Party, is_write: bool, is_of_engine: bool):
-        self.party, self.is_write, self.is_of_engine, self.alone, self.by = (
-            party,
-            is_write,
-            is_of_engine,
-            party.alone,
-            party,
-        )
+        self.party, self.is_write, self.is_of_engine, self.by = party, is_write, is_of_engine, party.who
         self.done = party.step if party.alone and not is_of_engine else None
         self.cells: list[Any] = []
 
     def is_over(self, party: Party) -> bool:
         """Whether a party knows that it is over."""
-        is_own = self.by is party and self.alone and self.alone == party.alone
+        is_own = party.alone and self.by == party.who
         return self.done is not None and (bool(is_own) or party.clock.get(self.by, 0) >= self.done)
 
 
 class Party:
-    """Threads that go through a kernel together. `step` counts what they have told others and their barriers, `clock`
-    has the steps that are known to be over, their own since a barrier too; `alone` is the guard that picks the one
-    thread at work, by a name that tells threads `apart`."""
+    """Threads that go through a kernel together. `step` counts what they have told others and their barriers; `alone`
+    is the guard that picks the one thread at work, by a name that tells threads `apart`. `clock` has the steps that are
+    known to be over, of their own since a barrier, by whom: all of a party, or one thread `alone`."""
 
     def __init__(self, names: dict[str, int], clock: Clock, apart: str = "thread.index"):
         self.names, self.clock, self.rings, self.cta = names, clock, {}, names["cluster.rank"]
-        self.step, self.alone, self.apart = 1, "", {"thread.index", apart}
+        self.step, self.alone, self.apart, self.lone = 1, "", {"thread.index", apart}, {""}
         self.open: list[tuple[Any, Touch]] = []
         self.groups: dict[str, list[list[Touch]]] = {}
 
+    @property
+    def who(self) -> tuple[Party, str]:
+        """Who is at work."""
+        return self, self.alone
+
     def tell(self) -> Clock:
-        """What others learn of this party here."""
+        """What others learn here of this party, or of the one thread at work."""
         self.step += 1
-        return {**self.clock, self: self.step - 1}
+        return self.clock | {(self, alone): self.step - 1 for alone in ({self.alone} if self.alone else self.lone)}
 
     def learn(self, clock: Clock) -> None:
         """Joins what others have told."""
-        self.clock |= {who: max(step, self.clock.get(who, 0)) for who, step in clock.items() if who is not self}
+        self.clock |= {who: max(step, self.clock.get(who, 0)) for who, step in clock.items() if who[0] is not self}
 
     def meet(self, is_warp: bool = False) -> None:
         """A barrier of all these threads, or of each warp: of a slot for each warp that is all there is to know."""
@@ -192,6 +191,7 @@ class Run:
         before = party.alone
         if any(is_equal and self._is_of_one(poly, party) for poly, is_equal in s.get("guard")):
             party.alone = party.alone or s.text
+            party.lone.add(party.alone)
         if False not in holds:
             yield from self._block(s.body, party)
         party.alone = before
@@ -302,7 +302,7 @@ class Run:
         groups = party.groups.setdefault(s.get("engine"), [])
         while len(groups) > s.get("pending"):
             for touch in groups.pop(0):
-                touch.done, touch.alone = party.step, party.alone
+                touch.done, touch.by = party.step, party.who
 
     def _commit(self, s: Line, party: Party) -> None:
         party.groups.setdefault("cp_async", []).append([t for group in party.groups.pop("open", []) for t in group])
@@ -359,9 +359,9 @@ class Run:
             if not is_free and not other.is_over(touch.party):
                 self.faults.add(cell[0])
         # an earlier touch of the same threads is over for whoever knows that the later one is
-        like = None if touch.is_of_engine else (touch.party, touch.is_write, False, touch.alone)
+        like = None if touch.is_of_engine else (touch.by, touch.is_write, False)
         over = [t for t in touches if touch.is_write and t.is_over(touch.party)]
-        over += [t for t in touches if (t.party, t.is_write, t.is_of_engine, t.alone) == like]
+        over += [t for t in touches if (t.by, t.is_write, t.is_of_engine) == like]
         self.cells[cell] = [t for t in touches if t not in over] + [touch]
         if not touch.is_of_engine and touch.done is None:
             touch.party.open.append((cell, touch))
