@@ -182,6 +182,65 @@ def test_one_thread_tells_of_what_the_others_did_before_they_met() -> None:
     assert told.codes == {"E1623"}
 
 
+@pytest.mark.parametrize(
+    ("stores", "tells", "code"),
+    [
+        ("if warpgroup.thread = 0", "if warpgroup.thread = 0", ""),
+        ("if warpgroup.thread = 0", "if warpgroup.thread = 32", "E1622"),  # of what it has not done
+        ("if warpgroup.thread < 128", "if warpgroup.thread = 0", "E1622"),  # before the others were there
+        ("if warpgroup.thread < 128", "barrier warpgroup\n  if warpgroup.thread = 0", ""),
+    ],
+)
+def test_what_threads_hand_to_another_role_is_told_by_who_did_it(stores: str, tells: str, code: str) -> None:
+    handed = f"""
+shared x : fp32[128]
+mbarrier full count 1
+fence mbarrier_init
+barrier cta
+role writer warpgroups 0..1
+  {stores}
+    store x[warpgroup.thread] = 1.0 : fp32
+  {tells}
+    arrive full
+role reader warpgroups 1..2
+  wait full phase 0
+  reg r : fp32[1]
+  r[0] = x[warpgroup.thread]
+"""
+    assert codes_of(handed, 256) == ({code} if code else set())
+
+
+def test_a_slot_is_written_again_behind_the_readers_of_another_role() -> None:
+    handed = """
+shared x : fp32[128]
+mbarrier full count 1
+mbarrier empty count 1
+fence mbarrier_init
+barrier cta
+role writer warpgroups 0..1
+  cursor w ring 1 phase 1
+  for k in 0..3
+    {waits}
+    store x[warpgroup.thread] = 1.0 : fp32
+    barrier warpgroup
+    if warpgroup.thread = 0
+      arrive full
+    advance w
+role reader warpgroups 1..2
+  cursor r ring 1
+  for k in 0..3
+    wait full phase r.phase
+    reg v : fp32[1]
+    v[0] = x[warpgroup.thread]
+    barrier warpgroup
+    if warpgroup.thread = 0
+      arrive empty
+    advance r
+"""
+    assert codes_of(handed.format(waits="wait empty phase w.phase"), 256) == set()
+    assert codes_of(handed.format(waits="let a = 0"), 256) & {"E1621", "E1623"}
+
+
 # --- how far a run goes
 
 

@@ -3,7 +3,7 @@ of one another.
 
 A clock says of each party how far it had come at what is known: of threads the releases (`Party.tick`) and how often
 they had met, of an mbarrier the phases. What a party did before a release is known to all whose clock has that release;
-what one thread releases it does for others of its party as far as they had met.
+what one thread releases it does for itself, and for others of its party as far as they had met.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ Clock = dict[Hashable, int]
 @dataclass(slots=True, eq=False)
 class Party:
     """Threads of one CTA that go through the kernel together. `tick` counts what they have released, `met` the
-    barriers that all of them came to."""
+    barriers that all of them came to; `role` is what they are in."""
 
     number: int
     cta: int
     tick: int = 1
     met: int = 0
     clock: Clock = field(default_factory=dict)
+    role: str = ""
 
-    def release(self, met: int) -> Clock:
-        """What others learn of these threads here, where all of them did what was before this meeting of theirs."""
-        told = {**self.clock, self.number: self.tick, (self.number, "met"): met}
+    def release(self, met: int, thread: int | None = None) -> Clock:
+        """What others learn of these threads here, where all of them did what was before this meeting of theirs; and of
+        the one `thread` that tells, or of each."""
+        told = {**self.clock, self.number: self.tick, (self.number, "met"): met, (self.number, thread): self.tick}
         self.tick += 1
         return told
 
@@ -39,6 +41,10 @@ class Party:
     def knows(self, party: Party, tick: int, met: int) -> bool:
         """Whether another party's release is known, and that all of its threads came past a meeting before it."""
         return self.clock.get(party.number, 0) >= tick and self.clock.get((party.number, "met"), 0) > met
+
+    def knows_of(self, party: Party, tick: int, thread: int) -> bool:
+        """Whether a release by a thread of another party is known, or one by all of them."""
+        return max(self.clock.get((party.number, who), 0) for who in (thread, None)) >= tick
 
 
 @dataclass(slots=True)
@@ -53,9 +59,9 @@ class Phases:
     bytes: int = 0
     told: Clock = field(default_factory=dict)
 
-    def arrive(self, party: Party, expected: int) -> None:
-        """One arrival, which expects this number of bytes."""
-        _join(self.told, party.release(party.met))
+    def arrive(self, party: Party, expected: int, thread: int | None = None) -> None:
+        """One arrival, by one `thread` or all, which expects this number of bytes."""
+        _join(self.told, party.release(party.met, thread))
         self.arrived += 1
         self.bytes += expected
         self._close()

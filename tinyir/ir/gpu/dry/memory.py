@@ -54,6 +54,11 @@ class Access:
     is_operand: bool = False
     fence: Here | None = None
     fenced: tuple[int, int] = (0, 0)
+    role: str = ""
+
+    def is_open(self, here: Here) -> bool:
+        """Whether it may go on there: one by an engine, or by threads of another role. Those of a role share slots."""
+        return (self.by_engine or self.role != here.party.role) and not self.is_over(here)
 
     def tell(self, here: Here) -> bool:
         """`fence async_proxy` of threads who wrote: whether it is about this write."""
@@ -82,9 +87,9 @@ class Access:
         if not self.ended:
             return False
         if self.here.party is not here.party:  # an engine's end all threads of a party wait for
-            return here.party.knows(
-                self.here.party, self.tick, -1 if self.by_engine or self.thread is not None else self.met
-            )
+            is_met = here.party.knows(self.here.party, self.tick, -1 if self.by_engine else self.met)
+            is_alone = self.thread is not None and not self.by_engine
+            return is_met or is_alone and here.party.knows_of(self.here.party, self.tick, self.thread or 0)
         return self.met < here.party.met or self.thread is not None and self.thread == here.thread
 
 
@@ -119,7 +124,7 @@ class Memory:
         """Threads write to a slot."""
         slot = self.slots.setdefault(cell, _Slot())
         for other in (*slot.writes, *slot.reads):
-            if other.by_engine and not other.is_over(here):
+            if other.is_open(here):
                 raise here.fault("E1623", other.here.statement, place=str(place))
         slot.writes = [w for w in slot.writes if not w.by_engine and w.here.party is not here.party]
         slot.writes.append(_of_threads(here, place))
@@ -162,7 +167,7 @@ class Memory:
         if slot is None or not slot.writes:
             raise here.fault("E1622", place=str(place))
         for other in slot.writes:
-            if other.by_engine and not other.is_over(here):
+            if other.is_open(here):
                 raise here.fault("E1622", other.here.statement, place=str(place))
         slot.is_read = True
         return slot
@@ -177,7 +182,8 @@ def _check_read(slot: _Slot) -> None:
 
 
 def _of_threads(here: Here, place: Place) -> Access:
-    return Access(here, place, tick=here.party.tick, met=here.party.met, thread=here.thread)
+    party = here.party
+    return Access(here, place, tick=party.tick, met=party.met, thread=here.thread, role=party.role)
 
 
 __all__ = ["Access", "Cell", "Found", "Here", "Memory"]

@@ -159,8 +159,9 @@ class Threads:
                 raise Unknown  # some of these threads alone
             index = self.names["warpgroup.index"]
             self.names["warpgroup.index"] = (self.threads.start - low) // WARPGROUP
+            self.party.role = s.name
             yield from self.block(step.body, at)
-            self.names["warpgroup.index"] = index
+            self.names["warpgroup.index"], self.party.role = index, ""
 
     # --- waiting
 
@@ -220,7 +221,7 @@ class Threads:
     def _arrive(self, s: nodes.Arrive, here: Here) -> None:
         slot = self._slot(s.barrier)
         for cta in s.cluster or (self.party.cta,):
-            self.run.barrier(cta, s.barrier.name, slot).arrive(self.party, s.expect)
+            self.run.barrier(cta, s.barrier.name, slot).arrive(self.party, s.expect, here.thread)
 
     def _tmaload(self, s: nodes.TmaLoad, here: Here) -> None:
         tile = self.run.arrays[s.to.name]
