@@ -11,6 +11,7 @@ model is another, in the same process. Needs no GPU.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import resource
@@ -113,7 +114,9 @@ def with_sizes(text: str, sizes: dict[str, int]) -> str:
 
 
 def warm(sample: str, first: dict[str, int], then: dict[str, int]) -> float:
-    """Seconds for the second of two models that differ in their sizes, in a process that has compiled the first."""
+    """Seconds for the second of two models that differ in their sizes, in a process that has compiled the first;
+    without the collector of cycles, as `tinyir.compile` and the filters are."""
+    gc.disable()
     text = (SAMPLES / sample / f"{sample}.json").read_text(encoding="utf-8")
     compiled(with_sizes(text, first))
     start = time.process_time()

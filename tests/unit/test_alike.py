@@ -41,7 +41,7 @@ ONCE = (  # for all that is alike
     "plans checked",
     "kernels checked",
 )
-CALLS = 19_500  # for a layer of a perceptron, all stages and checks together
+CALLS = 17_100  # for a layer of a perceptron, all stages and checks together
 
 
 def compiled(text: str) -> str:

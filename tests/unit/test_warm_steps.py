@@ -10,9 +10,9 @@ from tests.bench.units import SAMPLES, WARM, compiled, with_sizes
 from .effort import counted
 
 LIMITS = {
-    "one GEMM": 187,
-    "one 3x3 convolution": 486,
-    "one attention": 909,
+    "one GEMM": 158,
+    "one 3x3 convolution": 403,
+    "one attention": 780,
 }  # thousands of calls, a tenth more than counted
 
 

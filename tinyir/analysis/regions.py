@@ -88,9 +88,8 @@ def fold_sizes(region: Region) -> dict[str, Expr]:
     sizes = {a.name: a.size for a in region.iters}
     for body in bodies(region):
         for node in walk(body):
-            axes = (
-                node.axes if isinstance(node, (Reduce, Scatter)) else (node.axis,) if isinstance(node, Gather) else ()
-            )
+            kind = node.__class__
+            axes = node.axes if kind is Reduce or kind is Scatter else (node.axis,) if kind is Gather else ()
             sizes.update((a.name, a.size) for a in axes if a.size is not None)
     return sizes
 

@@ -26,6 +26,8 @@ order of the text; the shapes of tensors then are those of the signature and of 
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -177,15 +179,25 @@ def _tensors_of(region: Any) -> tuple[Any, ...]:
 
 def _put_numbers(node: Any, put: Callable[[Expr], Expr]) -> Any:
     """A part of a region with others in the place of its whole numbers but 0, in order."""
-    if isinstance(node, Expr):
+    kind = node.__class__
+    if kind is Expr:
         return node if node.constant in (None, 0) else put(node)
-    if isinstance(node, tuple):
-        return tuple(_put_numbers(item, put) for item in node)
-    if not is_dataclass(node):
-        return node
-    own = {f.name: getattr(node, f.name) for f in fields(type(node)) if f.compare}
-    made = {name: _put_numbers(part, put) for name, part in own.items()}
-    return replace(node, **made) if any(made[name] is not part for name, part in own.items()) else node
+    if kind is tuple:
+        every = tuple([_put_numbers(item, put) for item in node])
+        return every if any(map(operator.is_not, every, node)) else node
+    made = {}
+    for name in _compared(kind):
+        part = getattr(node, name)
+        other = _put_numbers(part, put)
+        if other is not part:
+            made[name] = other
+    return replace(node, **made) if made else node
+
+
+@functools.cache
+def _compared(kind: type) -> tuple[str, ...]:
+    """The fields of a kind that are compared; none of what has no fields."""
+    return tuple(f.name for f in fields(kind) if f.compare) if is_dataclass(kind) else ()
 
 
 def _renumbered(region: Any, put: Callable[[Expr], Expr]) -> Any:

@@ -108,9 +108,9 @@ class _Form:
         return self.tensors.setdefault(tensor, str(len(self.tensors)))
 
     def _bare(self, body: Body) -> Body:
-        if isinstance(body, Read):
+        if body.__class__ is Read:
             return replace(body, tensor=self._number(body.tensor))
-        if isinstance(body, Ref):
+        if body.__class__ is Ref:
             return replace(body, name=self._own[body.name])
         return rebuild(body, self._bare)
 

@@ -26,6 +26,7 @@ in a first pair of brackets, and the names of an index may be any that its kerne
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Union
 
@@ -257,10 +258,18 @@ def show_body(body: Body, beside: DType | None = None) -> str:
     return _SHOW[type(body)](body, beside)
 
 
+def _getter(names: tuple[str, ...]) -> Callable[[Body], tuple[Body, ...]] | None:
+    """What gets these fields; None of no fields."""
+    if len(names) == 1:
+        get = operator.attrgetter(*names)
+        return lambda body: (get(body),)
+    return operator.attrgetter(*names) if names else None
+
+
 def operands_of(body: Body) -> tuple[Body, ...]:
     """The expressions directly inside one."""
-    names = _INNER[type(body)]
-    return tuple([getattr(body, name) for name in names]) if names else ()
+    inner = _INSIDE[type(body)]
+    return () if inner is None else inner(body)
 
 
 def walk(body: Body) -> Iterator[Body]:
@@ -269,9 +278,9 @@ def walk(body: Body) -> Iterator[Body]:
     while pending:
         node = pending.pop()
         yield node
-        names = _REVERSED[type(node)]
-        if names:
-            pending += [getattr(node, name) for name in names]
+        inner = _REVERSED[type(node)]
+        if inner is not None:
+            pending += inner(node)
 
 
 def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
@@ -279,7 +288,7 @@ def rebuild(body: Body, change: Callable[[Body], Body]) -> Body:
     names = _INNER[type(body)]
     inner = [getattr(body, name) for name in names]
     changed = [change(i) for i in inner]
-    return body if all(a is b for a, b in zip(inner, changed)) else replace(body, **dict(zip(names, changed)))
+    return replace(body, **dict(zip(names, changed))) if any(map(operator.is_not, inner, changed)) else body
 
 
 def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
@@ -392,4 +401,5 @@ _SHOW = {
     Random: lambda body, beside: f"random({body.index}) {{seed={body.seed}, offset={body.offset}}} : {body.dtype}",
 }
 _INNER = {kind: tuple(f.name for f in fields(kind) if f.type in ('"Body"', "'Body'", "Body")) for kind in _SHOW}
-_REVERSED = {kind: names[::-1] for kind, names in _INNER.items()}
+_INSIDE = {kind: _getter(names) for kind, names in _INNER.items()}
+_REVERSED = {kind: _getter(names[::-1]) for kind, names in _INNER.items()}

@@ -71,7 +71,7 @@ class Expr:
             return found
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Expr) and self.terms == other.terms)
+        return self is other or (other.__class__ is Expr and self.terms == other.terms)
 
     def __reduce__(self) -> tuple:
         return Expr, (self.terms,)  # another process hashes names otherwise
@@ -79,14 +79,17 @@ class Expr:
     @staticmethod
     def of(value: Like) -> Expr:
         """The Expr of an integer, a name, or an Expr."""
-        if isinstance(value, Expr):
+        kind = value.__class__
+        if kind is Expr:
             return value
-        return _constant(value) if isinstance(value, int) else _name(value)
+        return _constant(value) if kind is int or kind is not str and isinstance(value, int) else _name(value)
 
     def __add__(self, other: Like) -> Expr:
-        if isinstance(other, int):
-            return _plus(self, other)
-        right = (other if isinstance(other, Expr) else _name(other)).terms
+        if other.__class__ is not Expr:
+            if isinstance(other, int):
+                return _plus(self, other)
+            other = _name(other)
+        right = other.terms
         if not right:
             return self
         left = self.terms
@@ -102,9 +105,11 @@ class Expr:
         return Expr(tuple([(-c, m) for c, m in self.terms]))
 
     def __sub__(self, other: Like) -> Expr:
-        if isinstance(other, int):
-            return _plus(self, -other)
-        right = (other if isinstance(other, Expr) else _name(other)).terms
+        if other.__class__ is not Expr:
+            if isinstance(other, int):
+                return _plus(self, -other)
+            other = _name(other)
+        right = other.terms
         if not right:
             return self
         if len(right) == 1 and not right[0][1]:
@@ -119,6 +124,10 @@ class Expr:
         """The product. Raises Refused (E0006) for one that no kernel could compute: of too many terms, or with too long
         a number in it."""
         right = Expr.of(other)
+        if right is ONE:
+            return self
+        if self is ONE:
+            return right
         if len(self.terms) * len(right.terms) > MOST_TERMS**2:
             raise refuse(
                 "E0006",
@@ -147,9 +156,11 @@ class Expr:
     @property
     def constant(self) -> int | None:
         """The value, when there are no names in it; None otherwise."""
-        if not self.terms:
+        terms = self.terms
+        if not terms:
             return 0
-        return self.terms[0][0] if len(self.terms) == 1 and not self.terms[0][1] else None
+        number, monomial = terms[-1]  # of a constant the first
+        return number if not monomial and len(terms) == 1 else None
 
     @property
     def offset(self) -> int:
@@ -159,14 +170,11 @@ class Expr:
     @property
     def name(self) -> str | None:
         """The name, when the expression is one bare name; None otherwise."""
-        if (
-            len(self.terms) == 1
-            and self.terms[0][0] == 1
-            and len(self.terms[0][1]) == 1
-            and isinstance(self.terms[0][1][0], str)
-        ):
-            return self.terms[0][1][0]
-        return None
+        terms = self.terms
+        if len(terms) != 1:
+            return None
+        number, monomial = terms[0]
+        return monomial[0] if number == 1 and len(monomial) == 1 and monomial[0].__class__ is not Floor else None
 
     @property
     def vocabulary(self) -> frozenset[str]:
@@ -182,11 +190,11 @@ class Expr:
         """Every name in it, inside floors too, possibly more than once."""
         for _, monomial in self.terms:
             for atom in monomial:
-                if isinstance(atom, str):
-                    yield atom
-                else:
+                if atom.__class__ is Floor:
                     yield from atom.num.names()
                     yield from atom.den.names()
+                else:
+                    yield atom
 
     def is_affine(self) -> bool:
         """True when isl can hold it: no product of names, no divisor that is not an integer."""
@@ -210,7 +218,7 @@ class Expr:
 
     def substitute(self, bindings: Mapping[str, Like]) -> Expr:
         """The expression with names replaced; canonical again."""
-        if not any(name in bindings for name in self.vocabulary):
+        if self.vocabulary.isdisjoint(bindings):
             return self
         total = _constant(0)
         for coefficient, monomial in self.terms:
@@ -235,9 +243,9 @@ class Expr:
         for coefficient, monomial in self.terms:
             for atom in monomial:
                 coefficient = coefficient * (
-                    bindings[atom]
-                    if isinstance(atom, str)
-                    else atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
+                    atom.num.evaluate(bindings) // atom.den.evaluate(bindings)
+                    if atom.__class__ is Floor
+                    else bindings[atom]
                 )
             total = total + coefficient
         return total
@@ -459,12 +467,12 @@ class Bound:
     @property
     def vocabulary(self) -> frozenset[str]:
         """The names in it."""
-        return frozenset().union(*(e.vocabulary for e in self.exprs))
+        return frozenset().union(*[e.vocabulary for e in self.exprs])
 
     @property
     def exprs(self) -> tuple[Expr, ...]:
         """The expressions in it."""
-        return tuple(e for e in (self.expr, self.lower, self.upper, self.equals) if e is not None)
+        return tuple([e for e in (self.expr, self.lower, self.upper, self.equals) if e is not None])
 
     def substitute(self, bindings: Mapping[str, Like]) -> Bound:
         """The guard with names replaced."""

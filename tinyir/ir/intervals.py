@@ -101,7 +101,7 @@ class Ranges(dict[str, Interval]):
 
 
 def _atom(atom: str | Floor, ranges: Mapping[str, Interval]) -> Interval:
-    if isinstance(atom, str):
+    if atom.__class__ is not Floor:
         return ranges.get(atom, _ANY)
     if not isinstance(ranges, Ranges):
         return interval_of(atom.num, ranges).divided(interval_of(atom.den, ranges))

@@ -36,7 +36,7 @@ from ..kit.quote import quoted
 from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import token_span
-from .attrs import AttrFault, Attrs, read_attr, show_attrs
+from .attrs import BARE, AttrFault, Attrs, read_attr, show_attrs
 from .expr import Expr
 from .read import integer_of, name_of, read_at, read_attrs, read_type
 from .types import DType, TensorType
@@ -209,7 +209,7 @@ def is_fixed(tensor: Tensor) -> bool:
 
 def show_name(name: str) -> str:
     """A name as the grammar reads it: bare when it can be, else quoted."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", name) else quoted(name)
+    return name if BARE.fullmatch(name) else quoted(name)
 
 
 def read_schema(

@@ -28,31 +28,32 @@ AxesOf = Mapping[str, tuple[str, ...]]
 def present_axes(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> frozenset[str]:
     """The names that an expression varies along: axes, and whatever else its indices name (symbols are for the caller
     to take out). `axes_of` gives the axes of the values it refers to."""
-    if isinstance(body, Read):
+    kind = body.__class__  # compared, which is quicker than to ask for each kind in turn
+    if kind is Read:
         return names_in(body.index)
-    if isinstance(body, Ref):
+    if kind is Ref:
         return frozenset(axes_of[body.name]) if body.index is None else names_in(body.index)
-    if isinstance(body, (Index, Random)):
-        return names_in((body.expr if isinstance(body, Index) else body.index,))
-    if isinstance(body, BroadcastInDim):
+    if kind is Index or kind is Random:
+        return names_in((body.expr if kind is Index else body.index,))
+    if kind is BroadcastInDim:
         return frozenset(iters if body.axes is None else body.axes)
-    inner = frozenset().union(*(present_axes(o, iters, axes_of) for o in operands_of(body)))
-    if isinstance(body, Select):
+    inner = frozenset().union(*[present_axes(o, iters, axes_of) for o in operands_of(body)])
+    if kind is Select:
         return inner | guard_names(body.guard)
-    if isinstance(body, Reduce):
+    if kind is Reduce:
         return inner - {a.name for a in body.axes}
-    if isinstance(body, Scan):
+    if kind is Scan:
         return inner | {body.axis}
-    if isinstance(body, Gather):
+    if kind is Gather:
         return present_axes(body.at, iters, axes_of) | (present_axes(body.body, iters, axes_of) - {body.axis.name})
-    if isinstance(body, Scatter):
+    if kind is Scatter:
         return (inner - {a.name for a in body.axes}) | {body.axis}
     return inner
 
 
 def names_in(exprs: Iterable[Expr]) -> frozenset[str]:
     """Every name in the expressions."""
-    return frozenset().union(*(e.vocabulary for e in exprs))
+    return frozenset().union(*[e.vocabulary for e in exprs])
 
 
 def guard_names(guard: Iterable[Bound]) -> frozenset[str]:

@@ -68,7 +68,11 @@ def halves_of(bound: Bound) -> tuple[Expr, ...]:
 
 def has_floor(expr: Expr) -> bool:
     """True when a floor is anywhere in it."""
-    return any(isinstance(atom, Floor) for _, monomial in expr.terms for atom in monomial)
+    for _, monomial in expr.terms:  # a loop: it is asked of each index
+        for atom in monomial:
+            if atom.__class__ is Floor:
+                return True
+    return False
 
 
 def floors_in(*exprs: Expr) -> frozenset[Floor]:

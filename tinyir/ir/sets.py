@@ -20,6 +20,7 @@ from .expr import Atom, Bound, Expr, Floor, Monomial
 WORDS = frozenset(  # in capitals too
     "and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity nan".split()
 )
+_OTHER, _ARROW, _TUPLE = re.compile(r"\W", re.ASCII), re.compile(r"\s*->\s*"), re.compile(r"\w+\[")
 Axes = tuple[tuple[str, Expr], ...]
 Ranges = tuple[tuple[str, int, int], ...]
 
@@ -27,7 +28,7 @@ Ranges = tuple[tuple[str, int, int], ...]
 def identifier(name: str, taken: Collection[str] = ()) -> str:
     """`name` as an isl identifier: other characters become `_`; `_` and a number follow until it is not among
     `taken`."""
-    word = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    word = name if name.isidentifier() and name.isascii() else _OTHER.sub("_", name) or "_"
     word = f"_{word}" if word[0].isdigit() else word
     plain, count = word, 1
     while word in taken:
@@ -183,9 +184,9 @@ def within_steps(most: int) -> Iterator[None]:
 
 def with_names(text: str, *names: str) -> str:
     """A set's or map's text with other tuple names: the first of each piece, and the second behind its arrow."""
-    pieces = (re.split(r"\s*->\s*", piece) for piece in text.split(";"))
+    pieces = (_ARROW.split(piece) for piece in text.split(";"))
     return ";".join(
-        " -> ".join(re.sub(r"\w+\[", f"{name}[", side, count=1) for name, side in zip(names, piece)) for piece in pieces
+        " -> ".join([_TUPLE.sub(f"{name}[", side, count=1) for name, side in zip(names, piece)]) for piece in pieces
     )
 
 

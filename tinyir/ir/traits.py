@@ -90,14 +90,15 @@ def axes_of(body: Body) -> set[str]:
     """Every name that the expression's indices and guards use: axes, and symbols too."""
     found: set[str] = set()
     for node in walk(body):
-        if isinstance(node, Read):
-            found.update(*(e.vocabulary for e in node.index))
-        elif isinstance(node, Index):
+        kind = node.__class__
+        if kind is Read:
+            found.update(*[e.vocabulary for e in node.index])
+        elif kind is Index:
             found.update(node.expr.vocabulary)
-        elif isinstance(node, Random):
+        elif kind is Random:
             found.update(node.index.vocabulary)
-        elif isinstance(node, Select):
-            found.update(*(bound.vocabulary for bound in node.guard))
+        elif kind is Select:
+            found.update(*[bound.vocabulary for bound in node.guard])
     return found
 
 

@@ -20,6 +20,8 @@ from ..ir.plan.fields import Async, Cluster, Consumers, Load, Order, Plan, Regs,
 from ..kit.records import dataclass, field, fields, replace
 
 NUMBERED = (Async, Cluster, Consumers, Load, Order, Regs, SplitK)  # what of a plan has numbers
+_HELD = frozenset((np.ndarray, *NUMBERED))
+_MADE_UP = _HELD | {tuple}  # what may hold columns
 
 
 def _same(plan: Plan) -> Plan:
@@ -51,14 +53,15 @@ def columns_of(rows: Iterable[Sequence[int]]) -> tuple[np.ndarray, ...]:
 def rows_of(thing: Any, which: Any) -> Any:
     """A plan, or a part of one, with only those rows of its columns: those of an array of row numbers, or the one row
     of an int, whose numbers are Python's own."""
-    if isinstance(thing, np.ndarray):
+    kind = thing.__class__
+    if kind is np.ndarray:
         return thing[which].item() if isinstance(which, int) else thing[which]
-    if isinstance(thing, tuple) and any(isinstance(x, (np.ndarray, *NUMBERED)) for x in thing):
-        return tuple(rows_of(x, which) for x in thing)
-    if isinstance(thing, (Plan, *NUMBERED)):
-        given = {f.name: getattr(thing, f.name) for f in fields(thing)}
-        taken = {name: rows_of(x, which) for name, x in given.items()}
-        return replace(thing, **{name: x for name, x in taken.items() if x is not given[name]})
+    if kind is tuple and not _HELD.isdisjoint(map(type, thing)):
+        return tuple([rows_of(x, which) for x in thing])
+    if kind is Plan or kind in _HELD:
+        given = [(f.name, getattr(thing, f.name)) for f in fields(thing)]
+        taken = [(name, x, rows_of(x, which)) for name, x in given if x.__class__ in _MADE_UP]
+        return replace(thing, **{name: new for name, x, new in taken if x is not new})
     return thing
 
 

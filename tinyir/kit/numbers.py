@@ -15,16 +15,17 @@ import math
 from typing import Any, TypeAlias
 
 Number: TypeAlias = Any  # an int, a float or a bool, or a column of them
+_PLAIN = frozenset((int, float, bool))  # which most are
 
 
 def is_column(x: Number) -> bool:
     """Whether it is a column."""
-    return not isinstance(x, (int, float))
+    return x.__class__ not in _PLAIN and not isinstance(x, (int, float))
 
 
 def _are_plain(numbers: tuple[Number, ...]) -> bool:
     for x in numbers:  # a loop: the numbers of each candidate come here
-        if not isinstance(x, (int, float)):
+        if x.__class__ not in _PLAIN and not isinstance(x, (int, float)):
             return False
     return True
 

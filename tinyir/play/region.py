@@ -173,11 +173,12 @@ def free_axes(region: Region) -> list[str]:
 
 def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     """Axes along which a form reads other points of a value."""
-    if isinstance(node, Reduce):
+    kind = node.__class__
+    if kind is Reduce:
         return tuple(a.name for a in node.axes if a.size is None)
-    if isinstance(node, (Scan, Scatter)):
+    if kind is Scan or kind is Scatter:
         return (node.axis, *(a.name for a in getattr(node, "axes", ())))
-    if isinstance(node, Transpose) or isinstance(node, Ref) and node.index is not None:
+    if kind is Transpose or kind is Ref and node.index is not None:
         return tuple(a.name for a in region.iters)
     return ()
 

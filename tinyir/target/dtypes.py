@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from ..kit.records import dataclass
+from ..kit.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class DType:
     """A scalar type. `kind` is f (float), i (signed), u (unsigned) or b (bool); `digits` counts a float's significand
     bits, the hidden one included; `numpy` is the NumPy or ml_dtypes name; `cuda` is the spelling in the emitted
-    CUDA."""
+    CUDA; `bytes` are those of one element in memory."""
 
     name: str
     kind: str
@@ -19,11 +19,10 @@ class DType:
     digits: int
     numpy: str
     cuda: str
+    bytes: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def bytes(self) -> int:
-        """Size of one element in memory, in bytes."""
-        return self.bits // 8 or 1
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bytes", self.bits // 8 or 1)
 
     @property
     def is_float(self) -> bool:

@@ -56,7 +56,7 @@ class Module:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels, in the order of their first launches."""
-        return tuple(one for one in self.launches if isinstance(one, Kernel))
+        return tuple([one for one in self.launches if one.__class__ is Kernel])
 
 
 def parse(text: str) -> Module:

@@ -14,11 +14,12 @@ from ...kit.phrase import Phrase
 from ..expr import Expr
 from . import nodes
 from .nodes import Kernel
-from .walk import Visit
+from .walk import Visit, words_held
 
 MOST = 1 << 24  # of anything that is counted out: elements of a tile, points of a loop that is written out
 # Fields that are whole numbers, with the least that they may be.
 LEAST = {"ring": 1, "vector": 1, "width": 1, "steps": 1, "count": 1, "unroll": 0, "group": 0, "cluster": 0}
+_COUNTS = tuple(LEAST)
 
 
 def check_counts(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
@@ -30,8 +31,8 @@ def check_counts(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
 
 
 def _faults(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
-    for word, least in LEAST.items():
-        given = getattr(s, word, None)
+    for word in words_held(type(s), _COUNTS):
+        given, least = getattr(s, word), LEAST[word]
         if isinstance(given, int) and not least <= given <= MOST:
             yield f"{word} {given}", Phrase("is not {least} to {most}", least=least, most=MOST)
     if isinstance(s, nodes.For) and not v.facts.is_at_least(s.step, Expr.of(1)):

@@ -20,12 +20,14 @@ from typing import Any, get_args
 
 from ...kit.diag import Diag, Label
 from ...kit.phrase import Phrase
-from ...kit.records import fields, replace
+from ...kit.records import replace
 from ..body import Body, Literal, Read, Ref
 from ..moved import MOVED_BY, moved_by
 from ..region import Region, Tensor
 from .nodes import Kernel, Launch, kernel_named
-from .walk import names_in, read_only_at, tensors_of
+from .walk import compared, names_in, read_only_at, tensors_of
+
+BODIES = get_args(Body)
 
 
 def check_launches(module: Any) -> Iterator[Diag]:
@@ -222,7 +224,7 @@ class _Pairs:
             return False
         if isinstance(one, tuple):
             return len(one) == len(other) and all(map(self._same, one, other))
-        if isinstance(one, Literal) or not isinstance(one, get_args(Body)):
+        if isinstance(one, Literal) or not isinstance(one, BODIES):
             return one == other
         if isinstance(one, Read) and not self._names("tensor", one.tensor, other.tensor):
             return False
@@ -231,9 +233,8 @@ class _Pairs:
         own = "tensor" if isinstance(one, Read) else "name" if isinstance(one, Ref) else ""
         if isinstance(one, Read) and (place := self._moved.get(one.tensor)):
             one = replace(one, index=moved_by(one.index, place))
-        return all(
-            self._same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one) if f.compare and f.name != own
-        )
+        words = compared(type(one))
+        return all(self._same(getattr(one, word), getattr(other, word)) for word in words if word != own)
 
 
 __all__ = ["can_move", "check_launches", "named_in", "passed_of"]

@@ -37,15 +37,16 @@ class Replay:
     def block(self, body: Iterable[Statement]) -> None:
         """Runs a block."""
         for s in body:
-            if type(s) not in _STEERING:
+            kind = type(s)
+            if kind not in _STEERING:
                 self.one(s)
-            elif isinstance(s, nodes.For):
+            elif kind is nodes.For:
                 self._loop(s)
-            elif isinstance(s, (nodes.If, nodes.Role, nodes.Each)):
+            elif kind is nodes.If or kind is nodes.Role or kind is nodes.Each:
                 self.enter(s)
                 self.block(s.body)
                 self.block(getattr(s, "otherwise", ()))
-            elif isinstance(s, nodes.Cursor):
+            elif kind is nodes.Cursor:
                 self.rings[s.name] = s.ring
                 self.numbers |= {f"{s.name}.slot": s.at, f"{s.name}.previous": (s.at - 1) % s.ring}
             else:

@@ -62,7 +62,7 @@ class _Products(Replay):
     places: dict[int, list[tuple[str, Expr | None, bool]]] = field(default_factory=dict)
 
     def state(self) -> tuple:
-        return tuple(map(id, self.running)), tuple(self.keys), tuple((key, id(s)) for key, s in self.read.items())
+        return tuple(map(id, self.running)), tuple(self.keys), tuple(zip(self.read, map(id, self.read.values())))
 
     def _key(self, place: Place) -> Key:
         return place.name, self.number(place.slot)
@@ -74,16 +74,17 @@ class _Products(Replay):
             self._touch(s, (s.of, 0))
 
     def one(self, s: Statement) -> None:
-        if isinstance(s, nodes.Wgmma):
+        kind = type(s)
+        if kind is nodes.Wgmma:
             self.running.append(s)
             self.keys.append(((s.acc, 0), self._key(s.a), self._key(s.b)))
-        elif isinstance(s, nodes.WaitGroup) and s.engine == "wgmma":
+        elif kind is nodes.WaitGroup and s.engine == "wgmma":
             done = max(0, len(self.running) - s.pending)
             del self.running[:done], self.keys[:done]
-        elif isinstance(s, nodes.Arrive):
+        elif kind is nodes.Arrive:
             for name in self.guarded.get(s.barrier.name, ()):
                 self._give_back(s, (name, self.number(s.barrier.slot)))
-        elif isinstance(s, nodes.Barrier) and not s.half:
+        elif kind is nodes.Barrier and not s.half:
             self.read.clear()
         else:
             for name, slot, is_place in self._places(s):

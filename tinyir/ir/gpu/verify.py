@@ -244,18 +244,19 @@ def _array_names(s: Any) -> list[str]:
 
 def exprs_in(s: Any) -> Iterator[Expr]:
     """Every integer expression that a statement itself holds, guards and indices too."""
-    more = ("by",) if isinstance(s, nodes.Advance) else ("at",) if isinstance(s, nodes.Pick) else ()
-    for word in words_held(type(s), ("low", "high", "step", "tile", "phase", "extent", "cta", *more)):
+    kind = type(s)
+    more = ("by",) if kind is nodes.Advance else ("at",) if kind is nodes.Pick else ()
+    for word in words_held(kind, ("low", "high", "step", "tile", "phase", "extent", "cta", *more)):
         e = getattr(s, word)
         if isinstance(e, Expr):
             yield e
-    if isinstance(s, nodes.Let):
+    if kind is nodes.Let:
         yield s.value
-    if isinstance(s, nodes.TensorMap) and s.windows:
+    if kind is nodes.TensorMap and s.windows:
         yield from s.windows.counts
-    if isinstance(s, nodes.Order):
+    if kind is nodes.Order:
         yield from s.extents
-    if isinstance(s, EXTREMES):
+    if kind in EXTREMES:
         yield from s.of
     for bound in (*(getattr(s, "guard", None) or ()), *(getattr(s, "zero", None) or ())):
         yield from bound.exprs

@@ -85,7 +85,9 @@ def _block(
                     known = {n: own for n, own in known.items() if n not in WARPGROUP_NAMES}
                 yield from _block(inner, (*path, s), known, arrays, values, own_facts)
             continue
-        defined, facts = _known_behind(s, facts)
+        defined = ()
+        if type(s) in _TELLING:
+            defined, facts = _known_behind(s, facts)
         if defined:
             names = {**names, **dict.fromkeys(defined, s)}
         elif isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap)):
@@ -127,6 +129,9 @@ _BLOCKS_OF: dict[type, Callable[[Any, Mapping[str, Any], Facts], Iterator[Inner]
     nodes.Role: _blocks_of_role,
     nodes.Each: _blocks_of_each,
 }
+
+
+_TELLING = frozenset((nodes.Let, *EXTREMES, nodes.Choose, nodes.Ticket, nodes.Assume, nodes.Order, nodes.Cursor))
 
 
 def _known_behind(s: Statement, facts: Facts) -> tuple[tuple[str, ...], Facts]:
@@ -212,25 +217,26 @@ def names_in(node: Any) -> Iterator[str]:
 
 
 def _add_names(node: Any, found: list[str]) -> None:
-    if isinstance(node, str):
+    kind = node.__class__
+    if kind is str or isinstance(node, str):
         found.append(node)
-    elif isinstance(node, Expr):
+    elif kind is Expr:
         found += node.names()
-    elif isinstance(node, tuple):
+    elif kind is tuple:
         for item in node:
             _add_names(item, found)
-    elif isinstance(node, nodes.Let):
+    elif kind is nodes.Let:
         found += node.value.names()
-    elif isinstance(node, EXTREMES):
+    elif kind in EXTREMES:
         _add_names(node.of, found)
-    elif is_dataclass(node):
-        for word in _naming(type(node)):
+    elif is_dataclass(kind):
+        for word in _naming(kind):
             _add_names(getattr(node, word), found)
 
 
 @functools.cache
 def _naming(kind: type) -> tuple[str, ...]:
-    return tuple(word for word in _compared(kind) if word not in GIVEN)
+    return tuple(word for word in compared(kind) if word not in GIVEN)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -253,7 +259,7 @@ def _add_reads(node: Any, tensor: str, found: list[tuple[Expr, ...]]) -> None:
         for item in node:
             _add_reads(item, tensor, found)
     elif is_dataclass(node) and not isinstance(node, Expr):
-        for word in _compared(type(node)):
+        for word in compared(type(node)):
             _add_reads(getattr(node, word), tensor, found)
 
 
@@ -288,11 +294,12 @@ def own_names_in(s: Statement) -> Iterator[str]:
     """Every name in a statement, but for those in the blocks that it holds."""
     if not words_held(type(s), ("body", "otherwise")):
         return names_in(s)
-    return names_in(tuple(getattr(s, word) for word in _compared(type(s)) if word not in ("body", "otherwise")))
+    return names_in(tuple(getattr(s, word) for word in compared(type(s)) if word not in ("body", "otherwise")))
 
 
 @functools.cache
-def _compared(kind: type) -> tuple[str, ...]:
+def compared(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a kind by which its objects are compared."""
     return tuple(f.name for f in fields(kind) if f.compare)
 
 

@@ -209,11 +209,17 @@ class Plan:
 
     def load_of(self, tensor: str) -> Load:
         """How the tensor is brought in; plain loads unless the plan says otherwise."""
-        return next((item for item in self.load if item.tensor == tensor), Load(tensor, "ld"))
+        for item in self.load:
+            if item.tensor == tensor:
+                return item
+        return Load(tensor, "ld")
 
     def store_of(self, tensor: str) -> Store:
         """How the output leaves; from registers unless the plan says otherwise."""
-        return next((item for item in self.store if item.tensor == tensor), Store(tensor, "global"))
+        for item in self.store:
+            if item.tensor == tensor:
+                return item
+        return Store(tensor, "global")
 
     def layout_of(self, tensor: str) -> str:
         """The tensor's layout inside the program; empty where it is the signature's."""

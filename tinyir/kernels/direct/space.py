@@ -26,7 +26,7 @@ from .block import (
     threads_along,
     wide_of,
 )
-from .declare import declare, held, kept
+from .declare import accumulators, declare, held, kept
 from .fields import along, binds, cached, is_whole, loads
 
 ROWS, COLUMNS = (1, 2, 4, 7), (1, 2, 4, 7, 8, 14, 16)
@@ -139,7 +139,7 @@ def _judged(plan: Plan, problem: Problem, card: Device) -> Proposal:
     block = Block.of(plan, problem.kernel)
     row = held(block)
     rows = row if is_ahead(plan) else 2 * row
-    taken = declare(plan, problem).accumulators + (rows + kept(block) if plan.cache else row)
+    taken = accumulators(plan, problem) + (rows + kept(block) if plan.cache else row)
     stop = over_registers(taken, card)
     return Proposal(plan, stop or (over_registers(2 * row, card) if row > MOST_ROW else ""))
 

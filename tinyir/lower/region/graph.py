@@ -119,7 +119,7 @@ class Graph:
 
 def targets(access: Access) -> Iterator[Read]:
     """The reads of an access, without its constants."""
-    return (p.target for p in access.pieces if isinstance(p.target, Read))
+    return (p.target for p in access.pieces if p.target.__class__ is Read)
 
 
 def is_exponential(node: Node) -> bool:

@@ -166,15 +166,16 @@ def _written_by(s: Statement) -> Iterator[Place]:
 
 def _defined_by(s: Statement) -> Iterator[tuple[str, tuple[Expr, ...]]]:
     """The integers that a statement defines, each with what it is made of."""
-    if isinstance(s, nodes.Let):
+    kind = type(s)
+    if kind is nodes.Let:
         yield s.name, (s.value,)
-    elif isinstance(s, EXTREMES):
+    elif kind in EXTREMES:
         yield s.name, s.of
-    elif isinstance(s, nodes.For):
+    elif kind is nodes.For:
         yield s.name, (s.low, s.high, s.step)
-    elif isinstance(s, nodes.Order):
+    elif kind is nodes.Order:
         yield from ((name, (s.tile, *s.extents)) for name in s.names)
-    elif isinstance(s, (nodes.Choose, Ticket)):
+    elif kind is nodes.Choose or kind is Ticket:
         yield s.name, ()
 
 
