@@ -323,7 +323,13 @@ def item_output() -> Made:
 
 @case
 def strided_output() -> Made:
-    return module(lambda s, x: (x * 2).as_strided((2, 2), (1, 2))), [(drawn(3, 4),)]
+    def call(_: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        turned = y.transpose(0, 1)
+        beside, gaps = y[1:].as_strided((2, 3), (4, 1), 1), y[:, ::2].as_strided((2, 3), (4, 1))
+        return y.as_strided((2, 2), (1, 2)), turned.as_strided((2, 2), (1, 2)) + 1, beside + 1, gaps + 1
+
+    return module(call), [(drawn(3, 4),)]
 
 
 @case

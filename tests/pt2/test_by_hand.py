@@ -144,6 +144,34 @@ def test_neighbours_differ_by(tmp_path: Path, kind: Any, times: int, axis: int, 
     assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("start", [None, 9])
+@pytest.mark.parametrize(("perm", "begins"), [((0, 1, 2), 0), ((2, 0, 1), 0), ((1, 0, 2), 7)])
+def test_strides_are_read_in_the_memory_of_the_operand(
+    tmp_path: Path, perm: tuple[int, ...], begins: int, start: int | None
+) -> None:
+    """The archive says in which order memory has the axes, and where it begins."""
+    stored = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    shape, strides = ([n[a] for a in perm] for n in ((2, 3, 4), (12, 4, 1)))
+    how = {"size": [3, 2, 2], "stride": [4, 1, 2]} | ({} if start is None else {"storage_offset": start})
+    nodes = [node("permute.default", ["p"], self="x", dims=[*perm]), node("as_strided.default", ["y"], self="p", **how)]
+    net = model({"x": (FLOAT, [2, 3, 4])}, nodes, {"y": (FLOAT, [3, 2, 2])}, {"p": (FLOAT, shape)})
+    net["graph_module"]["graph"]["tensor_values"]["p"] = meta(FLOAT, shape, strides, begins)
+    (found,) = played(archive(net, {}), tmp_path, stored)
+    first = 0 if start is None else start - begins
+    assert found.tolist() == np.lib.stride_tricks.as_strided(stored.ravel()[first:], (3, 2, 2), (16, 4, 8)).tolist()
+
+
+@pytest.mark.parametrize(("strides", "start"), [((24, 8, 2), None), (None, 10)])
+def test_what_is_beside_an_operand_in_memory_is_not_read(strides: Any, start: int | None) -> None:
+    how = {"size": [3, 2, 2], "stride": [4, 1, 2]} | ({} if start is None else {"storage_offset": start + 5})
+    nodes = [node("relu.default", ["p"], self="x"), node("as_strided.default", ["y"], self="p", **how)]
+    net = model({"x": (FLOAT, [2, 3, 4])}, nodes, {"y": (FLOAT, [3, 2, 2])}, {"p": (FLOAT, [2, 3, 4])})
+    net["graph_module"]["graph"]["tensor_values"]["p"] = meta(FLOAT, [2, 3, 4], strides)
+    with pytest.raises(Refused) as caught:
+        to_json(archive(net, {}), "net.pt2")
+    assert [d.code for d in caught.value.diags] == ["E0144"]
+
+
 @pytest.mark.parametrize("op", ["reshape_as.default", "view_as.default"])
 def test_the_shape_of_another(tmp_path: Path, op: str) -> None:
     types = {"x": (FLOAT, [2, 3]), "o": (FLOAT, [3, 2])}

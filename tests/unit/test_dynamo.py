@@ -15,6 +15,7 @@ from tinyir.dynamo.cut import supported_of
 from tinyir.dynamo.graph import Unsayable, schema_of
 from tinyir.dynamo.on_cpu import in_memory
 from tinyir.dynamo.piece import Piece
+from tinyir.dynamo.rebased import rebase
 from tinyir.kit.diag import Refused
 from tinyir.play.region import play
 
@@ -254,6 +255,40 @@ def test_what_has_no_translation_is_named_with_its_reason() -> None:
     ]
     assert [d.code for d in found.fault().diags] == ["E0143"]
     assert supported_of(g, {"relu": "it is tired"}).others[1] == ("aten.relu.default", "it is tired")
+
+
+def test_strides_are_read_in_the_memory_of_the_whole() -> None:
+    """Of a part that begins at 4: from where it begins, unless a place in memory is stated."""
+
+    class Part(Fake):
+        def __init__(self, shape: tuple[int, ...], memory: int, start: int = 0, size: int = 48):
+            super().__init__(shape)
+            self.memory, self.start, self.size, self.dtype.itemsize = memory, start, size, 4
+
+        def storage_offset(self) -> int:
+            return self.start
+
+        def untyped_storage(self) -> Any:
+            return SimpleNamespace(_cdata=self.memory, nbytes=lambda: self.size)
+
+    g = Graph()
+    calls: list[str] = []
+    g.graph.eliminate_dead_code, g.recompile = lambda: calls.append("less"), lambda: calls.append("anew")
+    strided = Op("as_strided.default", "self size stride storage_offset")
+    x = g.input("x", Part((3, 4), 1))
+    whole = g.call("whole", RELU, (x,), Part((3, 4), 2))
+    part = g.call("part", Op("slice.Tensor", "self dim start"), (whole, 0, 1), Part((2, 4), 2, 4))
+    y, z = (
+        g.call(n, strided, (part, [2], [1], *more), Part((2,), 2, at)) for n, more, at in (("y", (), 4), ("z", (2,), 2))
+    )
+    own = g.call("own", strided, (whole, [2], [1]), Part((2,), 2))
+    g.output(y, z, own)
+    rebase(g)
+    assert y.args == (whole, [2], [1], 4) and z.args == (whole, [2], [1], 2) and own.args == (whole, [2], [1])
+    assert calls == ["less", "anew"]
+    calls.clear()
+    rebase(g)
+    assert calls == []
 
 
 def attention_on_a_card(read: int) -> Graph:

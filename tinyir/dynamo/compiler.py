@@ -13,6 +13,7 @@ from .cut import pieces_of, supported_of
 from .decompositions import decompositions
 from .graph import extent_of, symbols_in
 from .piece import Piece
+from .rebased import rebase
 from .report import tell
 
 _OF_MODELS = ("E01", "E10", "E11", "E1304")  # codes of what a model says: its form, types, movements and axes
@@ -72,6 +73,7 @@ class _Graphs:
         from functorch.compile import make_boxed_func
         from torch._subclasses.fake_tensor import unset_fake_temporarily
 
+        rebase(module)
         with unset_fake_temporarily():  # constants of the graph are tensors with elements
             named = self._weights & frozenset(_placeholders(module))
             return make_boxed_func(_callable_of(module, named, self._options))

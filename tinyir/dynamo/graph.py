@@ -317,7 +317,7 @@ def stored_name(name: str) -> str:
 
 
 def _permuted(meta: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
-    return {**meta, "sizes": [meta["sizes"][a] for a in order]}
+    return {**meta, **{key: [meta[key][a] for a in order] for key in ("sizes", "strides")}}
 
 
 def _expr_of(size: Mapping[str, Any]) -> Expr:
@@ -405,8 +405,8 @@ def meta_of(node: Any, value: Any) -> dict[str, Any]:
     return {
         "dtype": scalar_of(node, value.dtype),
         "sizes": [size_of(s) for s in value.shape],
-        "strides": [],
-        "storage_offset": {"as_int": 0},
+        "strides": [size_of(s) for s in value.stride()],
+        "storage_offset": size_of(value.storage_offset()),
     }
 
 

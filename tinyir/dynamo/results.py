@@ -108,7 +108,7 @@ def _result(value: Any, placeholders: Sequence[Any], constants: Mapping[str, Any
     found = value.meta["val"]
     if not is_tensor(found):
         return Result(size=extent_of(found))
-    whole = wholes.get(_memory_of(found), value)
+    whole = wholes.get(memory_of(found), value)
     if whole is not value:
         base = whole.meta["val"]
         of = placeholders.index(whole) if whole in placeholders else made_name(whole)
@@ -129,18 +129,19 @@ def _wholes(values: Sequence[Any], placeholders: Sequence[Any]) -> dict[Any, Any
     found: dict[Any, Any] = {}
     for node in placeholders:
         if is_tensor(node.meta.get("val")):
-            found.setdefault(_memory_of(node.meta["val"]), node)
+            found.setdefault(memory_of(node.meta["val"]), node)
     for node in values:
-        if is_node(node) and is_tensor(node.meta["val"]) and _is_whole(node.meta["val"]):
-            found.setdefault(_memory_of(node.meta["val"]), node)
+        if is_node(node) and is_tensor(node.meta["val"]) and is_whole(node.meta["val"]):
+            found.setdefault(memory_of(node.meta["val"]), node)
     return found
 
 
-def _memory_of(value: Any) -> tuple[Any, Any]:
+def memory_of(value: Any) -> tuple[Any, Any]:
+    """What tells the memory of a tensor from others, and its dtype."""
     return value.untyped_storage()._cdata, value.dtype
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
     """Whether a tensor is all of its memory, in one dense piece."""
     sizes = [hint_of(s) for s in (*value.shape, value.storage_offset(), value.untyped_storage().nbytes())]
     *shape, offset, room = sizes
@@ -171,4 +172,4 @@ def _number(size: Any, sizes: Mapping[str, int]) -> int:
     return int(expr.subs({s: sizes[str(s)] for s in expr.free_symbols}))
 
 
-__all__ = ["Answer", "Result", "View", "made_name", "results_of"]
+__all__ = ["Answer", "Result", "View", "is_whole", "made_name", "memory_of", "results_of"]

@@ -3,7 +3,7 @@ program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ _DEFAULTS = {"b": "bool", "i": "i64", "f": "fp32"}
 
 class Call(Ops):
     """One node. `args` are terms, lists of terms, numbers, sizes, dtypes or None by name; `types` are the dtypes and
-    shapes that the archive states of its outputs; `wanted` says which of these something reads."""
+    shapes that the archive states of its outputs; `wanted` says which of these something reads; `memory` is what it
+    states of the tensors among the arguments, by name."""
 
     def __init__(
         self,
@@ -33,8 +34,10 @@ class Call(Ops):
         types: Sequence[tuple[DType, tuple[Expr, ...]]],
         wanted: Sequence[bool],
         program: Program,
+        memory: Mapping[str, Any] | None = None,
     ):
         super().__init__(name, program)
+        self.memory = memory or {}
         self.target = op
         self.args = args
         self.types = list(types)
@@ -115,6 +118,18 @@ class Call(Ops):
     def fault(self, fault: str) -> Refused:
         """The exception that says in which form this op is not supported."""
         return refuse("E0144", self.name, op=self.target, fault=fault)
+
+    def strides(self, key: str) -> tuple[list[int], int] | None:
+        """The strides of a tensor and where it begins in its memory, in elements; None where the archive states none.
+        Raises Refused (E0144) for symbols."""
+        meta = self.memory.get(key)
+        if meta is None or len(meta["strides"]) != len(meta["sizes"]):
+            return None
+        stated = [*meta["strides"], meta["storage_offset"]]
+        if any("as_int" not in size for size in stated):
+            raise self.fault(Phrase("the strides of its operand are symbols"))
+        *strides, start = (size["as_int"] for size in stated)
+        return strides, start
 
     # --- what it becomes
 

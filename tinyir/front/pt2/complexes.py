@@ -81,7 +81,7 @@ def _part(call: Call, number: int) -> Any:
 def _with(call: Call, part: str, args: dict[str, Any]) -> Any:
     """The same op with other operands."""
     wanted = [call.wants(number) for number in range(len(call.types))]
-    inner = Call(call.target, f"{call.name}.{part}", args, call.types, wanted, call.program)
+    inner = Call(call.target, f"{call.name}.{part}", args, call.types, wanted, call.program, call.memory)
     return inner.translated(ATEN_OPS[call.target])
 
 

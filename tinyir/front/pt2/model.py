@@ -24,7 +24,7 @@ from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call
 from .changes import MUTATIONS, changed_by, silently_changed, written_first
 from .complexes import Complex, complex_of
-from .nodes import functional, is_size, module_of, named_by, names_in, only_checks, word_of
+from .nodes import functional, is_size, memory_of, module_of, named_by, names_in, only_checks, word_of
 from .results import is_translated, result_of
 from .sizes import bound_of, size_of
 from .table import ATEN_OPS
@@ -356,7 +356,8 @@ class _Graph:
         silent = silently_changed(node, stated)
         if written:
             self._check_written(stated, written, number)
-        call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program)
+        memory = memory_of(node, self.graph["tensor_values"])
+        call = Call(word, name, args, types, [n in self.last_read for n in outputs], self.program, memory)
         start = len(self.program.ops)
         found = result_of(call)
         results = found if isinstance(found, tuple) else (found,)

@@ -25,6 +25,12 @@ def names_in(arg: Any) -> list[str]:
     return []
 
 
+def memory_of(node: Any, values: Any) -> dict[str, Any]:
+    """What `values` says of the tensors that are arguments of a node by themselves, by the names of the arguments."""
+    given = {a["name"]: a["arg"]["as_tensor"]["name"] for a in node["inputs"] if "as_tensor" in a["arg"]}
+    return {key: values[name] for key, name in given.items() if name in values}
+
+
 def named_by(outputs: Any) -> list[str]:
     """The tensors that a node gives, in order."""
     found: list[str] = []
@@ -70,4 +76,4 @@ def module_of(node: Any) -> str:
     return path[1] if len(path) > 2 else ""
 
 
-__all__ = ["functional", "is_size", "module_of", "named_by", "names_in", "only_checks", "word_of"]
+__all__ = ["functional", "is_size", "memory_of", "module_of", "named_by", "names_in", "only_checks", "word_of"]

@@ -296,14 +296,15 @@ def copy(call: Call) -> Any:
 
 @aten("as_strided.default", "as_strided_copy.default")
 def as_strided(call: Call) -> Any:
-    """Elements by strides over memory, where the operand's elements are in order there: the same elements in the same
-    order are a view, others are read at computed places."""
+    """Elements by strides over memory, where the operand's elements are one piece of it, in whatever order of its axes:
+    the same elements in the same order are a view, others are read at computed places."""
     x = call.tensor("self")
     sizes, strides = list(call.get("size", [])), list(call.get("stride", []))
-    start = call.get("storage_offset", 0)
-    numbers = [Expr.of(s).constant for s in (*sizes, *strides, *x.shape, start)]
-    if any(n is None for n in numbers):
+    placed, first = call.strides("self") or ([], 0)
+    start = call.get("storage_offset", first)
+    if any(Expr.of(s).constant is None for s in (*sizes, *strides, *x.shape, start)):
         raise call.fault(Phrase("its sizes are symbols"))
+    x, start = _in_memory(call, x, placed), start - first
     step, is_view = 1, start == 0
     for size, stride in zip(reversed(sizes), reversed(strides)):
         is_view = is_view and (size == 1 or stride == step)
@@ -313,11 +314,27 @@ def as_strided(call: Call) -> Any:
         total *= size.constant or 0
     if is_view and step == total:
         return call.reshape(x, sizes)
+    ends = [start + sum(f((s - 1) * t, 0) for s, t in zip(sizes, strides)) for f in (min, max)]
+    if min(sizes, default=1) and not 0 <= ends[0] <= ends[1] < total:
+        raise call.fault(Phrase("it reads what is beside its operand in memory"))
     place: Any = call.known(start, "i64")
     for axis, (size, stride) in enumerate(zip(sizes, strides)):
         line = call.fn("mul", call.op("Iota", shape=[size], part="line"), stride)
         place = call.fn("add", place, call.reshape(line, [size, *[1] * (len(sizes) - axis - 1)]))
     return call.op("Gather", call.reshape(x, [-1]), call.expand(place, sizes), axis=0)
+
+
+def _in_memory(call: Call, x: Term, strides: Sequence[int]) -> Term:
+    """A tensor with its axes in the order of memory, which these strides say. Raises Refused (E0144) where its elements
+    are not one piece."""
+    sizes = [size.constant or 0 for size in x.shape]
+    wide = [a for a, size in enumerate(sizes) if strides and size != 1]
+    order, step = sorted(wide, key=lambda a: -strides[a]), 1
+    for axis in reversed(order):
+        if step != strides[axis]:
+            raise call.fault(Phrase("its operand is not one piece of memory"))
+        step *= sizes[axis]
+    return x if order == wide else call.transpose(x, [*(a for a in range(x.rank) if a not in wide), *order])
 
 
 __all__ = ["padded"]
