@@ -144,6 +144,41 @@ def test_neighbours_differ_by(tmp_path: Path, kind: Any, times: int, axis: int, 
     assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize(("stride", "pad", "dilation"), [((1, 1), (0, 0), (1, 1)), ((2, 1), (1, 2), (1, 2))])
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_columns_are_added_up_in_an_image(tmp_path: Path, stride: Any, pad: Any, dilation: Any, lead: Any) -> None:
+    image, kernel, channels = (6, 7), (3, 2), 2
+    wide = [s + 2 * p for s, p in zip(image, pad)]
+    seen = [(w - d * (k - 1) - 1) // s + 1 for w, k, d, s in zip(wide, kernel, dilation, stride)]
+    x = np.random.default_rng(2).integers(-9, 9, (*lead, channels * 6, seen[0] * seen[1])).astype("f4")
+    how = {"output_size": [*image], "kernel_size": [*kernel], "stride": [*stride], "padding": [*pad]}
+    nodes = [node("col2im.default", ["y"], self="x", dilation=[*dilation], **how)]
+    net = model({"x": (FLOAT, [*x.shape])}, nodes, {"y": (FLOAT, [*lead, channels, *image])})
+    (found,) = played(archive(net, {}), tmp_path, x)
+    apart, wanted = x.reshape(-1, channels, *kernel, *seen), np.zeros((len(x) if lead else 1, channels, *wide), "f4")
+    for at in np.ndindex(*kernel, *seen):
+        place = [s * o + d * k for k, o, s, d in zip(at[:2], at[2:], stride, dilation)]
+        wanted[:, :, place[0], place[1]] += apart[:, :, at[0], at[1], at[2], at[3]]
+    wanted = wanted[:, :, pad[0] : pad[0] + image[0], pad[1] : pad[1] + image[1]]
+    assert np.array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_by_their_norm(tmp_path: Path, dim: int) -> None:
+    v = np.random.default_rng(4).standard_normal((3, 4, 5)).astype("f4")
+    shape = [v.shape[a] if a == dim else 1 for a in range(3)]
+    g = np.arange(1, v.shape[dim] + 1, dtype="f4").reshape(shape)
+    nodes = [
+        node("_weight_norm.default", ["y"], v="v", g="g", dim=dim),
+        node("_weight_norm_interface.default", ["z", "n"], v="v", g="g", dim=dim),
+    ]
+    types = {"y": (FLOAT, [3, 4, 5]), "z": (FLOAT, [3, 4, 5]), "n": (FLOAT, shape)}
+    found = played(archive(model({"v": (FLOAT, [3, 4, 5]), "g": (FLOAT, shape)}, nodes, types), {}), tmp_path, v, g)
+    norm = np.sqrt(np.square(v.astype("f8")).sum(tuple(a for a in range(3) if a != dim), keepdims=True))
+    for own, wanted in zip(found, (v * g / norm, v * g / norm, norm)):
+        np.testing.assert_allclose(own, wanted, rtol=2e-6)
+
+
 @pytest.mark.parametrize("start", [None, 9])
 @pytest.mark.parametrize(("perm", "begins"), [((0, 1, 2), 0), ((2, 0, 1), 0), ((1, 0, 2), 7)])
 def test_strides_are_read_in_the_memory_of_the_operand(

@@ -142,3 +142,14 @@ def instance_norm(call: Call) -> Any:
         for key, value in (("weight", 1.0), ("bias", 0.0))
     )
     return call.op("InstanceNorm", x, weight, bias, eps=float(call.get("eps", 1e-5)))
+
+
+@aten("_weight_norm.default", "_weight_norm_interface.default")
+def weight_norm(call: Call) -> Any:
+    """v * g / |v|, the root of the sum of squares over all axes but `dim`; that norm as well, by `_interface`."""
+    v, g = call.tensor("v"), call.tensor("g")
+    dim = call.get("dim", 0)
+    axes = [a for a in range(v.rank) if dim == -1 or a != dim % v.rank]
+    norm = call.op("Reduce", v, op="l2", axes=axes, keepdims=True, gives=v.dtype, part="norm")
+    found = call.fn("mul", v, call.fn("div", call.reshape(g, norm.shape), norm, part="scale"))
+    return (found, call.reshape(norm, g.shape)) if "interface" in call.target else found

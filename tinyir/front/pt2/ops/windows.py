@@ -223,6 +223,23 @@ def unfold(call: Call) -> Any:
     return call.reshape(wide, call.shape)
 
 
+@aten("col2im.default")
+def fold(call: Call) -> Any:
+    """Columns [*N, C * windows' elements, positions] added up in an image, each element where it was read from."""
+    x, image = call.tensor("self"), [*call.get("output_size")]
+    kernel, dilation, pads, stride = (
+        each(call.get(key), 2, default)
+        for key, default in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+    )
+    wide = [size + 2 * p for size, p in zip(image, pads)]
+    seen = [(w - d * (k - 1) - 1) // s + 1 for w, k, d, s in zip(wide, kernel, dilation, stride)]
+    apart = call.reshape(x, [*call.shape[:-2], *kernel, *seen])
+    found = call.op("Fold", apart, size=wide, stride=stride, dilation=dilation, gives=x.dtype)
+    for axis, size, pad in zip((found.rank - 2, found.rank - 1), image, pads):
+        found = call.cut(found, axis, pad, pad + size) if pad else found
+    return found
+
+
 _SAMPLING = ("linear", "nearest", "cubic")
 
 
