@@ -40,8 +40,14 @@ def with_tiles(model: dict[str, Any]) -> tuple[Any, list[plan.Plan]]:
         (BIASED, 128, 1),
         ({**BIASED, "t": 136, "s": 136, "causal": True, "d": 128, "batch": 2}, 128, 2),
         ({**BIASED, "mask": "bf16", "dtype": "bf16", "s": 70, "t": 72}, 64, 3),
+        ({**BIASED, "t": 152}, 96, 4),
+        ({**BIASED, "mask": "fp32"}, 96, 5),
+        ({**BIASED, "mask": "fp32", "t": 132, "s": 150, "causal": True, "d": 256, "batch": 2}, 48, 6),
+        ({**BIASED, "mask": "bool", "t": 272}, 64, 7),
+        ({**BIASED, "mask": "bool", "t": 272, "d": 128}, 128, 8),
+        ({**BIASED, "mask": "bool", "t": 176, "s": 150, "causal": True, "d": 256}, 32, 9),
     ],
-    ids=["64", "128", "causal", "bf16"],
+    ids=["64", "128", "causal", "bf16", "96", "fp32", "fp32 256", "bool 64", "bool 128", "bool 32"],
 )
 def test_tiles_equal_playback(model: dict[str, Any], columns: int, seed: int) -> None:
     """With a ring of one slot and of several, and lengths that divide nothing, each in another order of threads."""
@@ -55,8 +61,10 @@ def test_tiles_equal_playback(model: dict[str, Any], columns: int, seed: int) ->
     [
         ({}, True),
         ({"t": 260}, False),  # rows that are not whole 16 bytes
-        ({"mask": "fp32"}, False),
-        ({"mask": "bool"}, False),
+        ({"mask": "fp32"}, True),
+        ({"mask": "fp32", "t": 262}, False),
+        ({"mask": "bool", "t": 272}, True),
+        ({"mask": "bool"}, False),  # 264 bytes
         ({"s": 1, "heads": 4, "kv": 1}, False),  # heads of a group are the rows of a tile
     ],
 )
@@ -79,7 +87,7 @@ def test_lengths_that_are_even_alone_have_a_plan_of_the_same_family() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"tile": (128, 96, 64)}, "tile"),
+        ({"tile": (128, 80, 64)}, "tile"),
         ({"assume": ()}, "load"),
         ({"load": ()}, "load"),
     ],

@@ -20,6 +20,7 @@ MOST_BYTES = 1 << 48  # of a tensor: more than any GPU has, and far from where s
 MOST_COLUMNS = 118
 _COMMA = re.compile(r", (?=[\w&*({])")  # between what C lists; `_quoted` leaves none in a string
 _TYPES = {
+    "bool": "UINT8",
     "fp8e4m3": "UINT8",
     "fp8e5m2": "UINT8",
     "fp16": "FLOAT16",

@@ -20,6 +20,7 @@ MOST_PACKED = 256  # sets of arguments that are kept for the next launch with th
 DTYPES = {
     "fp8e4m3": 0,
     "fp8e5m2": 0,
+    "bool": 0,
     "fp16": 6,
     "fp32": 7,
     "bf16": 9,

@@ -1,5 +1,6 @@
 """Attention under a mask that is a tensor of truth values. A kernel before writes it as numbers of 16 bits, which the
-kernel of attention fetches in tiles while its products run; a truth value is a byte, which threads read one by one.
+kernel of attention reads in pairs, or fetches in tiles, while its products run; a truth value is a byte, which threads
+read one by one where the copy engine brings no tile of them.
 
 before: region s        for i0: B, i1: H, i2: S, i3: S    ... where(M[i0, 0, i2, i3], %x, -inf)
 after:  region s.mask   for i0: B, i2: S, i3: S           yield s.mask[i0, i2, i3] = cast(M[i0, 0, i2, i3]) : fp16

@@ -75,8 +75,9 @@ def needs_of(kernel: Streaming, others: Collection[Read] = ()) -> tuple[Bound, .
 
 def outer_of(kernel: Streaming) -> tuple[Axis, ...]:
     """The axes of tiles in the order in which these are taken, the last the fastest: along an axis that no tensor which
-    is read ahead has, CTAs that run together read the same of it."""
-    reads = reads_ahead(kernel)
+    scores meet has, CTAs that run together read the same of it."""
+    row = kernel.row.name
+    reads = [read for read in reads_beside(kernel) if read in reads_ahead(kernel) or row in axes_of(read)]
     return tuple(sorted(kernel.outer, key=lambda a: bool(reads) and all(a.name not in axes_of(r) for r in reads)))
 
 
@@ -92,7 +93,7 @@ def load_clocks(kernel: Streaming, plan: Plan, elements: int, others: Collection
     """Clocks of an SM in which it reads this number of elements of each tensor, but for `others`."""
     width = PAIR if set(needs_of(kernel, others)) <= set(plan.assume) else 1
     ahead = reads_ahead(kernel)
-    alone = sum(read not in ahead for read in reads_beside(kernel))
+    alone = sum(read not in ahead and read not in others for read in reads_beside(kernel))
     return (sum(read not in others for read in ahead) / width + alone) * elements / LANES * LINES
 
 
@@ -107,4 +108,4 @@ def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
     return put(body)
 
 
-__all__ = ["assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead", "reads_beside"]
+__all__ = ["MOST", "assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead", "reads_beside"]

@@ -156,6 +156,14 @@ class OnlineSoftmax:
         element = nodes.Assign(Place(name, (self._r, self._n)), value)
         yield nodes.Each((self.of("r"), self.of("n")), name, (*self._names(n0), element))
 
+    def held_of(self, values: Values) -> dict[Read, Body]:
+        """Where threads have what the work on a score reads of tensors, by the read."""
+        return {values.at(read): Read(name, (self._r, self._n), read.dtype) for read, name in self.ahead_of.items()}
+
+    def work_done(self) -> Iterable[Statement]:
+        """What follows the work on the scores of a block."""
+        return ()
+
     def softmax(self, n0: Expr, is_cut: bool, is_first: bool) -> Iterable[Statement]:
         """Scores of the block whose first column is `n0` become weights, and what was summed is scaled to the new
         maximum."""
@@ -163,6 +171,7 @@ class OnlineSoftmax:
         work = self._work(n0, is_cut)
         if work:
             yield self._each("sc", work)
+            yield from self.work_done()
         score = self._read("sc")
         exponent = self._scaled(score)
         if streaming.top:
@@ -233,7 +242,7 @@ class OnlineSoftmax:
             return (*names, nodes.Assign(self._at("sc"), masked)) if guard else ()
         inside: list[Statement] = []
         values = self._values({streaming.scores: score}, inside)
-        held = {values.at(read): Read(name, (self._r, self._n), read.dtype) for read, name in self.ahead_of.items()}
+        held = self.held_of(values)
         for name in needed(self.first, (self.score.work,)):
             if name != streaming.scores:
                 inside.append(nodes.Value(name, put_ahead(values.at(self.first.let(name).expr), held)))

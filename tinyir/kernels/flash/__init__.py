@@ -5,7 +5,8 @@ It wins wherever the maps let the copy engine fetch what is read, depth and widt
 enough to fill the card. `tile` is [64 rows for each consumer, columns of scores, depth], `stages` blocks of keys and
 values on their way, `order group` heads that run together; with `async ... overlap epilogue` the next query is fetched
 while a tile ends. Keys and values may be in pages that data name (`pages`), and columns may end where data say
-(`limits`); the heads of a group are rows beside few queries (`rows`).
+(`limits`); the heads of a group are rows beside few queries (`rows`). What scores meet element by element (a bias, a
+mask of truth values) comes in tiles: those of 16 bits go to registers while products run, others are read in place.
 """
 
 from __future__ import annotations

@@ -12,9 +12,11 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.drawn import is_drawn
 from ..parts.touched import walked_share
 from .declare import sizes_of, tiles_of
+from .legal import LEAST_STAGES
 from .match import flash_of
 
-TILE_ELEMENTS = 32  # of a tensor that scores meet, which an SM takes from shared memory and adds in a clock
+TILE_ELEMENTS = 64  # of a tensor that scores meet, which an SM takes from shared memory and adds in a clock
+ONE_SLOT = 1.12  # times as long where three warpgroups have to read a tile before the next is fetched: its ring has one
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
 BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
@@ -49,6 +51,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     loads = load_clocks(kernel, plan, tile.rows * tile.columns, [read for read, _ in tiles])
     loads += len(tiles) * tile.rows * tile.columns / TILE_ELEMENTS
     wide = 1 + WIDE * max(0, tile.columns - BROAD)
+    if tiles and count == max(BESIDE) and plan.stages == LEAST_STAGES:
+        wide *= ONE_SLOT
     block = (products + weights * BESIDE[count] + loads + BLOCK_CLOCKS) * wide
     mine = max(walks / device.sms, 1.0)
     is_uneven = blocks * tile.columns < length
@@ -65,8 +69,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     else:
         balanced = mine * (blocks * block + TILE_CLOCKS) + (mine - 1) * NEXT_CLOCKS
         clocks = longer_of(most * block + TILE_CLOCKS, balanced, SHARPNESS)
-    of_block = tile.columns * (tile.deep + tile.wide + len(tiles) * tile.rows)
-    fetched = walks * (blocks * of_block + tile.rows * tile.deep) * 2
+    of_tiles = tile.rows * sum(read.dtype.bytes for read, _ in tiles)
+    fetched = walks * (blocks * tile.columns * (2 * (tile.deep + tile.wide) + of_tiles) + 2 * tile.rows * tile.deep)
     compute = clocks / device.clock_ghz / 1e3
     memory = max(
         fetched / device.l2_bytes_per_us,

@@ -26,6 +26,7 @@ STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays, at least
 BESIDE = 30  # with which the compiler spills nothing, and one more for each 12 columns of the output's sum
+OF_TILE = 8  # of a tile whose elements are read where they are: places, and elements on their way
 OF_WORK = 24  # more at most, 3 for each 8 columns, where scores meet work beside a factor, masks and reads ahead
 
 
@@ -79,6 +80,13 @@ def tiles_of(plan: Plan, kernel: Streaming) -> tuple[tuple[Read, Box], ...]:
     return tuple((r, box) for r, box in flash_of(kernel).tiles if plan.load_of(r.tensor).by == "tma")
 
 
+def span_of(read: Read, columns: int) -> int:
+    """Bytes of a swizzled row of a tile with these columns of what scores meet, the widest that divides them; 0 where
+    none does. Rows of 32 bytes are for what is a byte itself: of others they are too many boxes."""
+    spans = (SWIZZLE, SWIZZLE // 2, SWIZZLE // 4)[: 3 if read.dtype.bytes == 1 else 2]
+    return next((span for span in spans if columns * read.dtype.bytes % span == 0), 0)
+
+
 def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
     """The rings of the query, the key and the value, and of what scores meet besides: a block of it is in registers
     before the block's products are done, so that it has a slot less."""
@@ -89,8 +97,8 @@ def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
         Array("k", flash.key.dtype, (sizes.columns, sizes.deep), ring, SWIZZLE),
         Array("v", flash.value.dtype, (sizes.columns, sizes.wide), ring, SWIZZLE),
         *(
-            Array(f"{read.tensor}.tile", read.dtype, (sizes.rows, sizes.columns), ring - 1, SWIZZLE)
-            for read, _ in tiles_of(plan, problem.kernel)
+            Array(f"{r.tensor}.tile", r.dtype, (sizes.rows, sizes.columns), ring - 1, span_of(r, sizes.columns))
+            for r, _ in tiles_of(plan, problem.kernel)
         ),
     )
 
@@ -108,8 +116,9 @@ def output_arrays(plan: Plan, problem: Problem) -> tuple[Array | None, ...]:
 
 def registers_of(plan: Plan, kernel: Streaming) -> int:
     """Registers of a consumer's thread in arrays: scores, weights, the output's sum, rows."""
-    sizes = sizes_of(plan, kernel)
-    words = sizes.columns // 4 * (1 + len(reads_ahead(kernel)))  # weights, and what is read ahead
+    sizes, ahead = sizes_of(plan, kernel), reads_ahead(kernel)
+    words = sizes.columns // 4 * (1 + len(ahead))  # weights, and what is read ahead
+    words += OF_TILE * sum(read not in ahead for read, _ in tiles_of(plan, kernel))
     return sizes.columns // 2 + words + sizes.width // 2 + ROWS * len(row_words(kernel))
 
 
@@ -149,5 +158,6 @@ __all__ = [
     "most_registers",
     "registers_of",
     "sizes_of",
+    "span_of",
     "tiles_of",
 ]

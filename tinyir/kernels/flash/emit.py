@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...ir.body import Read
+from ...ir.body import Body, Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
@@ -27,10 +27,10 @@ from ..attention.online import Held, OnlineSoftmax
 from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.drawn import WARP, before, is_drawn, over_tiles, turns_declared
-from ..parts.point import split
+from ..parts.point import Values, split
 from ..parts.tiles import fewer
 from ..resources import threads_of
-from .declare import SPAN, STAGED, STEP, STREAMED, SWIZZLE, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
+from .declare import STAGED, STEP, STREAMED, limit_of, operand_arrays, output_arrays, sizes_of, tiles_of
 from .match import Box, Flash, flash_of
 from .rows import guard_of_row, named_page, names_of_row
 
@@ -87,7 +87,8 @@ class _Template(OnlineSoftmax):
     def _maps(self) -> Iterable[Statement]:
         for word, box in self.boxes:
             rows = self.rings[word].shape[0]
-            yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, box.sides(rows, SPAN), SWIZZLE, box.dims)
+            sides = box.sides(rows, self.rings[word].swizzle // box.dtype.bytes)
+            yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, sides, self.rings[word].swizzle, box.dims)
         for item, box, array in self.staged:
             sides = box.sides(*array.shape)
             yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, array.swizzle, box.dims)
@@ -218,20 +219,48 @@ class _Template(OnlineSoftmax):
         yield from self._tiles_read()
         yield from self.softmax(Expr.of(self.of("n0")), is_cut, is_first=False)
 
+    def read_ahead(self, n0: Expr, is_cut: bool) -> Iterable[Statement]:
+        """As `OnlineSoftmax` has it; and waits for tiles whose elements the work on scores reads where they are."""
+        yield from super().read_ahead(n0, is_cut)
+        for word in self._words(is_whole=True):
+            yield self._tile_there(word)
+
     def read_one(self, read: Read, name: str, n0: Expr, is_cut: bool) -> Iterable[Statement]:
         """As `OnlineSoftmax` has it, or of the tile that the copy engine has brought."""
         word = self.tiles.get(read)
         if word is None:
             yield from super().read_one(read, name, n0, is_cut)
             return
-        yield nodes.Wait(Place(self.of(f"full.{word}"), slot=self._slot(word)), self._phase(word), (f"load.{word}",))
+        yield self._tile_there(word)
         yield nodes.Ldmatrix(Place(name), Place(self.of(word), (Expr.of(self.of("part")), ZERO), self._slot(word)))
 
-    def _tiles_read(self) -> Iterable[Statement]:
+    def held_of(self, values: Values) -> dict[Read, Body]:
+        """As `OnlineSoftmax` has it, or a tile's element."""
+        place = self.part + self._r, self._n
+        whole = {
+            values.at(read): Read(self.of(word), place, read.dtype, slot=self._slot(word))
+            for read, word in self.tiles.items()
+            if read not in self.ahead_of
+        }
+        return super().held_of(values) | whole
+
+    def work_done(self) -> Iterable[Statement]:
+        """Tiles whose elements the work has read are given back."""
+        return self._tiles_read(is_whole=True)
+
+    def _words(self, is_whole: bool) -> tuple[str, ...]:
+        """The tiles whose elements are read where they are, or those which registers hold."""
+        return tuple(word for read, word in self.tiles.items() if (read not in self.ahead_of) == is_whole)
+
+    def _tile_there(self, word: str) -> Statement:
+        return nodes.Wait(Place(self.of(f"full.{word}"), slot=self._slot(word)), self._phase(word), (f"load.{word}",))
+
+    def _tiles_read(self, is_whole: bool = False) -> Iterable[Statement]:
         """All threads of a warpgroup have read what scores meet besides."""
-        if self.tiles:
+        words = self._words(is_whole)
+        if words:
             yield nodes.Barrier("warpgroup")
-        for word in self.tiles.values():
+        for word in words:
             yield from self._give_back(word)
 
     def _scores(self, token: str) -> Iterable[Statement]:

@@ -12,7 +12,7 @@ from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention.score import blocks_split
 from ..family import Problem
 from ..parts.drawn import WARP, is_drawn
-from .declare import ADDRESSING, SPAN, STEP, most_registers, registers_of, tiles_of
+from .declare import ADDRESSING, STEP, most_registers, registers_of, span_of, tiles_of
 from .match import WIDEST, Flash, flash_of
 
 MOST_CONSUMERS = 3
@@ -57,8 +57,9 @@ def unmet_by(kernel: Flash, plan: Plan) -> Iterator[tuple[str, object, str]]:
         if load.by != "tma" or load.swizzle != 128:
             yield "load", f"{box.tensor.name} {load.by} swizzle {load.swizzle}", f"{box.tensor.name} tma swizzle 128"
     for read, _ in tiles_of(plan, streaming):
-        if columns % SPAN:
-            wanted = Phrase("columns in steps of {span}, as the rows of {tensor}", span=SPAN, tensor=read.tensor)
+        if not span_of(read, columns):
+            span = 32 if read.dtype.bytes < 4 else 16
+            wanted = Phrase("columns in steps of {span}, as the rows of {tensor}", span=span, tensor=read.tensor)
             yield "tile", list(plan.tile), wanted
     if plan.threads and plan.regs:
         yield "regs", "stated", Phrase("no `{word}`: registers are handed on by whole warpgroups", word="regs")

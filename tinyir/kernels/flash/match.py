@@ -18,12 +18,13 @@ from ...ir.types import DType
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..attention import Streaming, two_regions
-from ..attention.ahead import outer_of, reads_ahead
+from ..attention.ahead import MOST, outer_of, reads_ahead, reads_beside
 from ..attention.score import outgrown, score_of, weight_dtype
 from ..parts.boxes import MOST_DIMS, STRIDE_BYTES, at_least, joined_dims, multiple_of
 from .pages import Page, page_of
 
 DTYPES = ("fp16", "bf16")  # of factors
+WHOLE = ("fp32", "bool")  # of what scores meet in tiles, where each thread reads its own elements
 STEP = 16  # columns of a left operand that one product takes; of 16-bit numbers
 WIDEST = 256  # columns of a product
 TILE = 64  # rows of a warpgroup
@@ -216,11 +217,13 @@ def _flash(kernel: Streaming) -> Flash:
 
 
 def _tiles(kernel: Streaming, taken: Sequence[str]) -> Iterator[tuple[Read, Box]]:
-    """Reads ahead of tensors that have the scores' rows and columns (`attention.ahead`), each at one place."""
-    names = [*taken, *(read.tensor for read in reads_ahead(kernel))]
-    for read in reads_ahead(kernel):
+    """Reads of tensors that have the scores' rows and columns (`attention.ahead`), each at one place: those that
+    registers may hold first."""
+    ahead, names = reads_ahead(kernel), [*taken, *(read.tensor for read in reads_beside(kernel))]
+    others = (read for read in reads_beside(kernel) if read not in ahead and read.dtype.name in WHOLE)
+    for read in (*ahead, *others)[:MOST]:
         tensor = next(t for t in kernel.first.inputs if t.name == read.tensor)
-        is_one = names.count(read.tensor) == 1 and read.dtype.name in DTYPES
+        is_one = names.count(read.tensor) == 1 and read.dtype.name in (*DTYPES, *WHOLE)
         if is_one and kernel.row.name in axes_of(read):
             with contextlib.suppress(_No):
                 yield read, _box(tensor, read.index, kernel.row, kernel.column, {})

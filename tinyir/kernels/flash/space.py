@@ -24,7 +24,7 @@ from ..parts.drawn import is_drawn
 from ..parts.guards import guarded_axes
 from ..parts.touched import walked_share
 from ..resources import taken_by
-from .declare import ADDRESSING, SPAN, STEP, STREAMED, declare, most_registers, registers_of
+from .declare import ADDRESSING, STEP, STREAMED, declare, most_registers, registers_of, span_of
 from .legal import bind_of, threads_of_one_warp
 from .match import Flash, flash_of
 
@@ -32,6 +32,7 @@ CONSUMERS = (2, 3, 1)
 COLUMNS = (128, 64, 96, 80, 112, 144, 160, 176, 192, 48, 32)
 STAGES = (4, 3, 2)
 REGS = {2: Regs(24, 240), 3: Regs(32, 160)}
+REGS_OF_TILES = {**REGS, 2: Regs(40, 232)}  # where the producer fetches what scores meet besides, with 24 it spills
 SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together may have
 MOST_STREAMED = 8 * SHARE_OF_L2  # measured on an H200: 67 to 268 MB are faster, 537 MB slower
 MOST_ORDER = 256
@@ -53,7 +54,7 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
         for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
             for ahead, (tiles, assume) in itertools.product((True, False), ways):
-                if tiles and columns % SPAN:
+                if not all(span_of(read, columns) for read, _ in found.tiles if read.tensor in tiles):
                     continue
                 plan = _largest(found, problem, card, count, columns, ahead, tiles, assume)
                 plans = (plan,) if ahead or is_low else (plan, *_at_once(found, plan, problem, card))
@@ -176,7 +177,7 @@ def _plan(
         tile=(rows, columns, kernel.sizes[0]),
         stages=stages,
         consumers=Consumers(count, "cooperative"),
-        regs=REGS.get(count),
+        regs=(REGS_OF_TILES if tiles else REGS).get(count),
         bind=bind_of(found),
         persistent=card.sms,
         order=_order(found, problem, card, (rows, columns)) if found.outer else None,

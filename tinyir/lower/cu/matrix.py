@@ -45,6 +45,7 @@ class Matrices(Rows):
         self.point: tuple[str, ...] = ()  # the coordinates of the current `each`
         self.piece: dict[str, Expr] = {}  # those coordinates -> where a warp's piece starts
         self.width = PIECE  # the columns of that piece
+        self.columns: dict[str, tuple[Expr, Expr, Expr]] = {}  # that of columns -> its eight, by lane, the rest
         self.row_name = ""  # of the coordinate that counts the accumulator's rows
         self.pieces: dict[str, str] = {}  # shared tile -> the registers that stmatrix will store in it
 
@@ -376,10 +377,10 @@ class Matrices(Rows):
             f"const int {self.names.of('integer', r)} = "
             f"{self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};"
         )
-        self.say(
-            f"const int {self.names.of('integer', n)} = "
-            f"{self.integers.c(width * Expr.of('piece') + 8 * (e // 4) + 2 * (lane - 4 * (lane // 4)) + e - 2 * (e // 2), 0)};"  # noqa: E501
-        )
+        eight = width * Expr.of("piece") + HELD_COLUMNS * (e // 4)
+        of_lane, odd = 2 * (lane - 4 * (lane // 4)), e - 2 * (e // 2)
+        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(eight + of_lane + odd, 0)};")
+        self.columns = {n: (eight, of_lane, odd)}
         self.piece, self.row_name, self.point, self.width = {r: warp, n: width * Expr.of("piece")}, r, (r, n), width
         self.half, self.row_point = self.integers.c(e // 2 - 2 * (e // 4), 0), r
         approx, self.values.is_approx = self.values.is_approx, s.is_approx
@@ -392,7 +393,7 @@ class Matrices(Rows):
             self._store_piece(store)
         for item in by_word:
             self._packed(item)
-        self.point, self.piece = (), {}
+        self.point, self.piece, self.columns = (), {}, {}
         self.integers.ranges = known
         self.depth -= 1
         self.say("}")
@@ -450,11 +451,16 @@ class Matrices(Rows):
                 what=Phrase("an element of a swizzled tile that does not have two axes"),
             )
         (rows, columns), width = (e.evaluate({}) for e in tile.type.shape), self._width(tile)
-        start, column = self._start(Place(name, slot=slot)), index[1]
+        start, column, own, lanes = self._start(Place(name, slot=slot)), index[1], ZERO, ""
+        for coordinate, (eight, of_lane, odd) in self.columns.items():
+            beside = column - coordinate
+            if coordinate not in beside.names() and all(c % HELD_COLUMNS == 0 for c, _ in beside.terms):
+                column, own, lanes = beside + eight, odd, f"{self.integers.c(of_lane, 0)}, "
         if columns > width:
             start += f" + {self.integers.c(rows * width * (column // width))}"
             column = column - width * (column // width)
-        return f"swizzled_at<{tile.swizzle}>({start}, {self.integers.c(index[0], 0)}, {self.integers.c(column, 0)})"
+        row = self.integers.c(index[0], 0)
+        return f"swizzled_at<{tile.swizzle}>({start}, {row}, {lanes}{self.integers.c(column + own, 0)})"
 
     def _store_piece(self: Any, s: nodes.Store) -> None:
         tile = self.arrays[s.to.name]
