@@ -1,7 +1,7 @@
 """Attention as one kernel beside torch's by cuDNN, by FlashAttention 2 and by FlexAttention, on one card, in one run.
 
-    python tests/bench/attention.py [--part fp16 odd bf16 forms] [--only WORD...] [--out results.json] [--texts DIR]
-      [--limit S]                                      measure, all or some parts, all cases or those whose names have
+    python tests/bench/attention.py [--part fp16 odd bf16 forms masks] [--only WORD...] [--without RIVAL...]
+      [--out results.json] [--texts DIR] [--limit S]   measure, all or some parts, all cases or those whose names have
                                                        one of the words; needs a GPU, PyCUDA, torch
     python tests/bench/attention.py --emit DIR                                       only write the CUDA texts, which
       needs none of them
@@ -50,8 +50,8 @@ RIVALS = ("cudnn", "fa2", "flex")
 @dataclass(frozen=True, slots=True)
 class Case:
     """One attention: Q [batch, heads, length, depth], K and V with `kv` heads. `window` keys of a row count, 0 all that
-    causality leaves; `bias` is added to the scores, [1, heads, length, length]; `extra` is one of
-    `attention_forms.FORMS`."""
+    causality leaves; `bias` is added to the scores, [1, heads, length, length], of dtype `beside` where that is said;
+    `extra` is one of `attention_forms.FORMS`."""
 
     dtype: str
     batch: int
@@ -64,6 +64,7 @@ class Case:
     softcap: float = 0.0
     has_bias: bool = False
     extra: str = ""
+    beside: str = ""
 
     @property
     def name(self) -> str:
@@ -78,7 +79,7 @@ class Case:
             f"{self.heads}:{self.kv} heads" if self.kv != self.heads else "",
             f"window {self.window}" if self.window else "",
             f"soft-cap {self.softcap:g}" if self.softcap else "",
-            "bias" if self.has_bias else "",
+            f"{self.beside} bias".strip() if self.has_bias else "",
             self.extra,
         ]
         return " ".join(filter(None, words))
@@ -128,9 +129,24 @@ def form_cases() -> list[Case]:
         Case("fp16", 4, 32, 8, 4096, 128, is_causal=True),
         Case("fp16", 1, 16, 16, 16384, 128, is_causal=True, window=1024),
         Case("fp16", 4, 16, 16, 4096, 128, has_bias=True),
+        Case("fp16", 4, 16, 16, 4096, 128, has_bias=True, beside="fp32"),
         Case("fp16", 4, 16, 16, 4096, 128, is_causal=True, softcap=50.0),
         *(Case("fp16", 4, 16, 16, 4096, 128, extra not in ("relative", "mask"), extra=extra) for extra in FORMS),
     ]
+
+
+def mask_cases() -> list[Case]:
+    """Tensors that scores meet: a bias of 16 bits, one of fp32, and truth values."""
+    found = []
+    for is_causal in (False, True):
+        for depth in DEPTHS:
+            one = Case("fp16", 4, HIDDEN // depth, HIDDEN // depth, 4096, depth, is_causal)
+            found += [
+                replace(one, has_bias=True),
+                replace(one, has_bias=True, beside="fp32"),
+                replace(one, extra="mask"),
+            ]
+    return found
 
 
 PARTS: dict[str, Callable[[], list[Case]]] = {
@@ -138,6 +154,7 @@ PARTS: dict[str, Callable[[], list[Case]]] = {
     "odd": odd_cases,
     "bf16": lambda: sweep("bf16", LENGTHS, DEPTHS),
     "forms": form_cases,
+    "masks": mask_cases,
 }
 
 
@@ -170,7 +187,10 @@ def model_of(case: Case) -> str:
     model = {
         "name": "attention",
         "signature": {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": "O"}]},
-        "tensors": {name: {"dtype": case.dtype, "shape": shape} for name, shape in shapes.items()},
+        "tensors": {
+            name: {"dtype": case.beside if name == "bias" and case.beside else case.dtype, "shape": shape}
+            for name, shape in shapes.items()
+        },
         "graph": [node],
         "shape_sets": {"bench": {"B": case.batch, "S": case.length}},
     }
@@ -203,7 +223,8 @@ def operands_of(case: Case) -> dict[str, Any]:
     x = {"Q": drawn(case.heads), "K": drawn(case.kv), "V": drawn(case.kv)}
     x["O"] = torch.full_like(x["Q"], math.nan)
     if case.has_bias:
-        x["bias"] = torch.randn(1, case.heads, case.length, case.length, device="cuda").to(kind)
+        bias = torch.randn(1, case.heads, case.length, case.length, device="cuda")
+        x["bias"] = bias if case.beside == "fp32" else bias.to(kind)
     return {**x, **(operands(case) if case.extra else {})}
 
 
@@ -317,8 +338,8 @@ def graph_of(device: Any, run: Callable[[], Any]) -> Callable[[], None]:
     return on_stream(device, graph.replay)
 
 
-def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
-    """One row: errors and times of ours and of each rival, or why a rival has none."""
+def measure_case(device: Any, text: str, case: Case, without: Sequence[str] = ()) -> dict[str, Any]:
+    """One row: errors and times of ours and of each rival but for those `without`, or why a rival has none."""
     import torch
 
     from tests.bench.gemm import timed
@@ -340,6 +361,8 @@ def measure_case(device: Any, text: str, case: Case) -> dict[str, Any]:
 
     errors, replays, refused, apart = {"ours": error_of(x["O"])}, {}, {}, None
     for name, run in rivals_of(case, x).items():
+        if name in without:
+            continue
         try:
             output = run()
             errors[name] = error_of(output)
@@ -419,6 +442,7 @@ def main() -> int:
     parser.add_argument("--plans", type=int, default=4)
     parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--without", nargs="+", choices=RIVALS, default=())
     args = parser.parse_args()
     if is_done_without_a_card(args, cases(), emitted, tables):
         return 0
@@ -429,7 +453,8 @@ def main() -> int:
     texts = texts_of(
         cases(args.part, args.only), functools.partial(text_and_remarks, folder=args.texts, emitted=emitted)
     )
-    return measure(texts, args.out, args.limit, measure_case, line, tables)
+    measured = functools.partial(measure_case, without=args.without)
+    return measure(texts, args.out, args.limit, measured, line, tables)
 
 
 if __name__ == "__main__":

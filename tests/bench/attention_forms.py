@@ -86,7 +86,9 @@ def operands(case: Case) -> dict[str, Any]:
         ends = torch.rand(case.batch, case.length, device="cuda").argsort(-1) < DOCUMENTS - 1
         return {"document": ends.cumsum(-1).int()}
     if case.extra == "mask":
-        return {"mask": torch.rand(case.batch, 1, case.length, case.length, device="cuda") > HIDDEN}
+        seen = torch.rand(case.batch, 1, case.length, case.length, device="cuda") > HIDDEN
+        seen.diagonal(dim1=-2, dim2=-1).fill_(True)  # no row is without a column
+        return {"mask": seen}
     return {"L": torch.full((case.batch, case.heads, case.length), math.nan, device="cuda")}
 
 

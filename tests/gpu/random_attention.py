@@ -2,7 +2,10 @@
 form and by sm90's, each near playback of the model.
 
     python tests/gpu/random_attention.py [--device cuda|sim] [--count 500] [--longest 600] [--first 1000] [--jobs N]
-      [--limit S]
+      [--limit S] [--alike 4]
+
+With `--alike 4` four attentions that differ in their number of rows and in their numbers share a text, in which that
+number is a symbol: each has its own count of rows, NaN and infinities of its own (`plant`).
 
 Models are compiled and played back side by side, one a processor; the card runs each as it comes. Prints what differs
 by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had, and how many were
@@ -34,6 +37,8 @@ from tests.unit.random_attention import (  # noqa: E402
     drawn,
     is_near,
     model_and_arrays,
+    of_rows,
+    plant,
     wanted_of,
     with_draws,
     with_warps,
@@ -55,19 +60,19 @@ class Made:
     bounds: Any = None
 
 
-def made(number: int, device: str, longest: int, end: float) -> Made:
-    """The attention of a number, run already where the device is the simulation; compiled into the cache where it is
-    not."""
+def made(number: int, device: str, longest: int, end: float, alike: int, count: int) -> list[Made]:
+    """The attentions of a text, of which there are `alike` or what is left of `count`, each run already where the
+    device is the simulation; the text is compiled into the cache where it is not."""
     if time.time() > end:
-        return Made()
+        return [Made()] * count
     from tinyir.ir import manifest
     from tinyir.lower import cu, gpu, lower_to
     from tinyir.lower import plan as to_plan
     from tinyir.runtime.compile import cubins_of
 
     how = drawn(number, longest)
-    model, arrays = model_and_arrays(how, number)
-    module: Any = model
+    how = of_rows(how, number, longest) if alike > 1 else how
+    module: Any = model_and_arrays(how, number)[0]
     for stage in ("index", "poly", "region"):
         module = lower_to(stage, module, "sm90")
     planned = to_plan.lower(module, "sm90")
@@ -77,19 +82,26 @@ def made(number: int, device: str, longest: int, end: float) -> Made:
         planned = with_draws(planned, number // 4)
     one = attention_of(planned)
     algo = "several kernels" if one is None else one.algo
-    told = f"{number} {how}, {algo}{'' if one is None else f' {one.tile}'}"
+    found = []
     try:
         text = manifest.show(cu.lower(gpu.lower(planned)))
-        wanted = wanted_of(how, arrays)
-        found = Made(algo, told, "", text, arrays, wanted, bounds_of(how, arrays, wanted, one is None))
         if device == "cuda":
             cubins_of(text, "sm_90a", jobs=1)
-            return found
-        from tinyir.sim.launch import SimDevice
+        for seed in range(number * alike, number * alike + count):
+            own = of_rows(how, seed, longest) if alike > 1 else how
+            told = f"{number} {own}, {algo}{'' if one is None else f' {one.tile}'}"
+            arrays = model_and_arrays(own, seed)[1]
+            if alike > 1:
+                plant(own, arrays, seed)
+            wanted = wanted_of(own, arrays)
+            found.append(Made(algo, told, "", text, arrays, wanted, bounds_of(own, arrays, wanted, one is None)))
+            if device != "cuda":
+                from tinyir.sim.launch import SimDevice
 
-        return Made(algo, told, fault_of(found, SimDevice(0, 60)))
+                found[-1] = Made(algo, told, fault_of(found[-1], SimDevice(0, 60)))
+        return found
     except Refused as refused:
-        return Made(algo, told, words_of(refused))
+        return [Made(algo, f"{number} {how}", words_of(refused))] * count
 
 
 def words_of(refused: Refused) -> str:
@@ -124,25 +136,27 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--jobs", type=int)
     parser.add_argument("--limit", type=float, default=math.inf)
+    parser.add_argument("--alike", type=int, default=1)
     args = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # of playback: a process a processor is enough
-    make = functools.partial(made, device=args.device, longest=args.longest, end=time.time() + args.limit)
-    numbers = range(args.first, args.first + args.count)
+    end = time.time() + args.limit
+    make = functools.partial(made, device=args.device, longest=args.longest, end=end, alike=args.alike)
+    texts = {args.first + n: min(args.alike, args.count - n * args.alike) for n in range(-(-args.count // args.alike))}
     taken, failed, card = Counter[str](), 0, None
     if args.device == "cuda":
         from tinyir.runtime.cuda import CudaDevice
 
         card = CudaDevice()
     with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waiting = {pool.submit(make, number): number for number in numbers}
+        waiting = {pool.submit(make, number, count=count): number for number, count in texts.items()}
         for future in as_completed(list(waiting)):
             number, broken = waiting.pop(future), future.exception()  # and with it the arrays
-            one = Made("none", str(number), repr(broken)) if broken else future.result()
-            taken[one.algo] += 1
-            fault = one.fault or (fault_of(one, card) if card and one.algo else "")
-            if fault:
-                failed += 1
-                print(f"{one.told}: {fault}", flush=True)
+            for one in [Made("none", str(number), repr(broken))] * texts[number] if broken else future.result():
+                taken[one.algo] += 1
+                fault = one.fault or (fault_of(one, card) if card and one.algo else "")
+                if fault:
+                    failed += 1
+                    print(f"{one.told}: {fault}", flush=True)
     if card:
         card.release()
     left = taken.pop("", 0)

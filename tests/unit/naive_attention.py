@@ -13,7 +13,7 @@ from tinyir.front.builder import Builder, Literal, Ref
 from tinyir.front.ops.movement import concat
 from tinyir.ir import tiny
 from tinyir.ir.expr import ZERO, Bound, Expr
-from tinyir.ir.model import Model, Tensor
+from tinyir.ir.model import Model, Range, Shapes, Tensor
 from tinyir.ir.types import DTYPES, TensorType
 
 FP32 = DTYPES["fp32"]
@@ -36,6 +36,7 @@ class Spelling:
     repeat: int = 1  # query heads of one key head
     is_turned: bool = False  # keys are scaled after they are transposed, as torch's exporter does it
     past: int = 0  # columns of a cache before the keys and values
+    symbols: str = ""  # axes whose length is a symbol of the axis's name, planned for that of `sizes`
 
 
 class Writer:
@@ -43,7 +44,7 @@ class Writer:
 
     def __init__(self, how: Spelling):
         self.b, self.how = Builder(), how
-        self.size = dict(zip("hstde", how.sizes))
+        self.size = {a: Expr.of(a) if a in how.symbols else n for a, n in zip("hstde", how.sizes)}
         self.outputs: list[tuple[str, Ref]] = []
         self.b.open(None, "a")
 
@@ -79,7 +80,10 @@ class Writer:
         b.close([r for _, r in self.outputs], [n for n, _ in self.outputs], [None] * count, [None] * count)
         given = tuple(Tensor(r.name, r.type) for r in b.inputs)
         outputs = tuple(Tensor(name, ref.type) for name, ref in self.outputs)
-        return b.finish(Model("naive", given, outputs), self.outputs)
+        planned = tuple((a, n) for a, n in zip("hstde", how.sizes) if a in how.symbols)
+        sets = (Shapes("first", planned),) if planned else ()
+        ranges = tuple(Range(a, 1, 1 << 20) for a, _ in planned)
+        return b.finish(Model("naive", given, outputs, ranges, sets), self.outputs)
 
     def _kept(self, name: str, axes: str) -> Ref:
         """The keys or values: after a cache's, each head repeated as exporters do."""

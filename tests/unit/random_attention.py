@@ -66,6 +66,12 @@ def drawn(number: int, longest: int = 90) -> Spelling:
     return Spelling((*scores, *draw.choice(MASKS)), softmax, weights, (), layout, dtype, sizes, names, repeat)
 
 
+def of_rows(how: Spelling, number: int, longest: int) -> Spelling:
+    """The attention with another number of rows, up to `longest`: one text with a symbol computes all of these."""
+    heads, _, *others = how.sizes
+    return replace(how, sizes=(heads, random.Random(number).randrange(1, longest), *others), symbols="s")
+
+
 def model_and_arrays(how: Spelling, seed: int) -> tuple[tiny.Module, dict[str, np.ndarray]]:
     """The model, and numbers for its inputs: scores of about 1, and a row of a mask that sees nothing."""
     module = Writer(how).module()
@@ -76,12 +82,26 @@ def model_and_arrays(how: Spelling, seed: int) -> tuple[tiny.Module, dict[str, n
         if name == "mask":
             array[array.shape[0] // 2] = False
 
-    return module, arrays_of(module, seed, change)
+    return module, arrays_of(Writer(replace(how, symbols="")).module(), seed, change)
+
+
+def plant(how: Spelling, arrays: dict[str, np.ndarray], seed: int) -> None:
+    """Puts NaN and infinities into the inputs: a query, a key or a value with a NaN, a row and a column of a bias of
+    -inf. A value has none where masks hide it, or where text has 0 for NaN: what nobody sees is not read, and playback
+    has 0 times NaN."""
+    draw = random.Random(f"planted {seed}")
+    for name, axes in zip(how.names, how.layout[:3]):
+        is_hidden = "e" in axes and {"causal", "window", "mask", "nan"} & {*how.scores, *how.weights}
+        if draw.random() < 0.3 and not is_hidden:
+            arrays[name][tuple(draw.randrange(n) for n in arrays[name].shape)] = math.nan
+    if "bias" in arrays and draw.random() < 0.7:
+        arrays["bias"][draw.randrange(len(arrays["bias"]))] = -math.inf
+        arrays["bias"][:, draw.randrange(arrays["bias"].shape[1])] = -math.inf
 
 
 def wanted_of(how: Spelling, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Playback of the model without the roundings of scores to 16 bits, which the rule leaves out."""
-    exact = replace(how, scores=tuple(s for s in how.scores if s != "round"))
+    exact = replace(how, scores=tuple(s for s in how.scores if s != "round"), symbols="")
     with np.errstate(all="ignore"):
         return play_tiny.play(Writer(exact).module(), arrays)
 
@@ -118,18 +138,16 @@ def bounds_of(
     """How far each element of the outputs may be from what is wanted; `is_apart`: of several kernels."""
     q, k, v, y = how.names
     of_weights = wanted_of(how, {**arrays, v: np.abs(arrays[v])})[y].astype(np.float64)
-    norms = [
-        np.sqrt((arrays[name].astype(np.float64) ** 2).sum(axes.index("d"))).max()
-        for name, axes in zip((q, k), how.layout)
-    ]
+    finite = {name: np.where(np.isfinite(array), array, 0).astype(np.float64) for name, array in arrays.items()}
+    norms = [np.sqrt((finite[name] ** 2).sum(axes.index("d"))).max() for name, axes in zip((q, k), how.layout)]
     slope = math.prod(SLOPES.get(work, 1.0) for work in how.scores)
     most = slope * math.prod(norms)
-    most += sum(float(np.abs(arrays[name]).max()) for name in ("bias", "table") if name in arrays)
+    most += sum(float(np.abs(finite[name]).max()) for name in ("bias", "table") if name in arrays)
     most += how.sizes[2] * float(np.abs(arrays["slope"]).max()) if "slope" in arrays else 0.0
     apart = 2 * slope * how.sizes[3] * TRUNCATED * math.prod(norms) + 8 * TRUNCATED * most
     unit, least, summed = ROUNDOFF[how.dtype], HALF_OF_LEAST[how.dtype], 2 * how.sizes[2] * TRUNCATED
     apart += unit * most * how.scores.count("round") if is_apart else 0.0
-    values = how.sizes[2] * float(np.abs(arrays[v].astype(np.float64)).max())
+    values = how.sizes[2] * float(np.abs(finite[v]).max())
     near = (2 * unit + 2 * apart + 4 * TRUNCATED + summed) * of_weights + 2 * least * (values + 1)
     found = {name: np.full(want.shape, apart + summed) for name, want in wanted.items()}
     return found | {y: near + 2 * unit * np.abs(wanted[y].astype(np.float64))}
@@ -156,6 +174,8 @@ __all__ = [
     "drawn",
     "is_near",
     "model_and_arrays",
+    "of_rows",
+    "plant",
     "wanted_of",
     "with_draws",
     "with_warps",
