@@ -7,9 +7,9 @@ form and by sm90's, each near playback of the model.
 With `--alike 4` four attentions that differ in their number of rows and in their numbers share a text, in which that
 number is a symbol: each has its own count of rows, NaN and infinities of its own (`plant`).
 
-Models are compiled and played back side by side, one a processor; the card runs each as it comes. Prints what differs
-by more than roundings explain (`tests/unit/random_attention`) and how many plans each family had, and how many were
-several kernels; exit code 1 when one differs. After `--limit` seconds no further one is begun.
+Models are compiled, played back and run side by side, one a processor. Prints what differs by more than roundings
+explain (`tests/unit/random_attention`) and how many plans each family had, and how many were several kernels; exit code
+1 when one differs. After `--limit` seconds no further text is begun.
 """
 
 from __future__ import annotations
@@ -48,21 +48,15 @@ from tinyir.kit.diag import Refused  # noqa: E402
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One attention as it is run: its text, what it is given and what is wanted, how far each element may be from that;
-    or what is wrong with it. `algo` is empty where the time was over."""
+    """One attention that was run, and what is wrong with it. `algo` is empty where the time was over."""
 
     algo: str = ""
     told: str = ""
     fault: str = ""
-    text: str = ""
-    arrays: Any = None
-    wanted: Any = None
-    bounds: Any = None
 
 
 def made(number: int, device: str, longest: int, end: float, alike: int, count: int) -> list[Made]:
-    """The attentions of a text, of which there are `alike` or what is left of `count`, each run already where the
-    device is the simulation; the text is compiled into the cache where it is not."""
+    """The attentions of a text, `count` of the `alike` that share one, each run on the device."""
     if time.time() > end:
         return [Made()] * count
     from tinyir.ir import manifest
@@ -94,11 +88,8 @@ def made(number: int, device: str, longest: int, end: float, alike: int, count: 
             if alike > 1:
                 plant(own, arrays, seed)
             wanted = wanted_of(own, arrays)
-            found.append(Made(algo, told, "", text, arrays, wanted, bounds_of(own, arrays, wanted, one is None)))
-            if device != "cuda":
-                from tinyir.sim.launch import SimDevice
-
-                found[-1] = Made(algo, told, fault_of(found[-1], SimDevice(0, 60)))
+            bounds = bounds_of(own, arrays, wanted, one is None)
+            found.append(Made(algo, told, fault_of(text, arrays, wanted, bounds, device)))
         return found
     except Refused as refused:
         return [Made(algo, f"{number} {how}", words_of(refused))] * count
@@ -109,22 +100,31 @@ def words_of(refused: Refused) -> str:
     return str([(d.code, dict(d.facts)) for d in refused.diags])[:400]
 
 
-def fault_of(one: Made, card: Any) -> str:
+def fault_of(text: str, arrays: Any, wanted: Any, bounds: Any, device: str) -> str:
     """What is wrong with what a device computes, empty where nothing is."""
     from tinyir.ir import manifest
     from tinyir.play.arrays import bind_symbols
     from tinyir.runtime.program import Program
 
     try:
-        code = manifest.parse(one.text)
-        program = Program(card, one.text, code, bind_symbols(code.region.model, one.arrays))
-        program.upload(one.arrays)
+        code = manifest.parse(text)
+        program = Program(card_of(device), text, code, bind_symbols(code.region.model, arrays))
+        program.upload(arrays)
         program.run()
-        fault = is_near(program.outputs(), one.wanted, one.bounds)
+        fault = is_near(program.outputs(), wanted, bounds)
         program.release()
     except Refused as refused:
         fault = words_of(refused)
-    return fault or ("" if one.algo in (*TENSOR_CORES, "several kernels") else "is not on tensor cores")
+    return fault
+
+
+@functools.cache
+def card_of(device: str) -> Any:
+    """The device of this process."""
+    from tinyir.runtime.cuda import CudaDevice
+    from tinyir.sim.launch import SimDevice
+
+    return CudaDevice() if device == "cuda" else SimDevice(0, 60)
 
 
 def main() -> int:
@@ -142,23 +142,17 @@ def main() -> int:
     end = time.time() + args.limit
     make = functools.partial(made, device=args.device, longest=args.longest, end=end, alike=args.alike)
     texts = {args.first + n: min(args.alike, args.count - n * args.alike) for n in range(-(-args.count // args.alike))}
-    taken, failed, card = Counter[str](), 0, None
-    if args.device == "cuda":
-        from tinyir.runtime.cuda import CudaDevice
-
-        card = CudaDevice()
+    taken, failed = Counter[str](), 0
     with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = {pool.submit(make, number, count=count): number for number, count in texts.items()}
         for future in as_completed(list(waiting)):
-            number, broken = waiting.pop(future), future.exception()  # and with it the arrays
+            number, broken = waiting.pop(future), future.exception()
             for one in [Made("none", str(number), repr(broken))] * texts[number] if broken else future.result():
                 taken[one.algo] += 1
-                fault = one.fault or (fault_of(one, card) if card and one.algo else "")
-                if fault:
+                is_missed = one.algo not in (*TENSOR_CORES, "several kernels", "", "none")
+                if fault := one.fault or "is not on tensor cores" * is_missed:
                     failed += 1
                     print(f"{one.told}: {fault}", flush=True)
-    if card:
-        card.release()
     left = taken.pop("", 0)
     print(f"{args.count - left - failed} right, {failed} wrong, {left} not begun; {dict(taken)}")
     return 1 if failed else 0
