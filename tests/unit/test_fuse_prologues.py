@@ -236,7 +236,7 @@ DECIDED = {
     "a slow op is done 32 times over": (gemm("fp32", 4096, 4096, "exp"), "cost", 2, "again"),
     "tensor cores are 10 times faster": (gemm("fp16", 4096, 4096), "cost", 2, "tensor"),
     "weights of bytes, many rows": (dequantised(4096), "cost", 2, "tensor"),
-    "weights of bytes, few rows": (dequantised(8), "prologue", 2, "trip"),
+    "weights of bytes, few rows": (dequantised(8), "prologue", 1, "trip"),
     "few rows, for which the plan wants tensor cores": (gemm("fp16", 16, 1024), "prologue", 2, "trip"),
     "a kernel of a microsecond": (gemm("fp16", 16, 32), "prologue", 1, "trip"),
 }

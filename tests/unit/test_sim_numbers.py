@@ -168,6 +168,21 @@ def bytes_of_words(first: int, second: int) -> Trial:
     return applied(call, "unsigned int", "unsigned int", x.view(np.uint32).reshape(-1), wanted.view(np.uint32)[:, 0])
 
 
+def byte_twice(at: int) -> Trial:
+    """A byte of a word in each half, from a bit of it on; what is above the first one is of the second."""
+    x = np.random.default_rng(8).integers(0, 1 << 32, 64, dtype=np.uint32)
+    wanted = ((x >> at // 8 * 8 & 0xFF) * np.uint32(0x10001)) >> at % 8
+    return applied(f"byte_twice(X[i], {at})", "unsigned int", "unsigned int", x, wanted.astype(np.uint32))
+
+
+def halves_of_words(at: int) -> Trial:
+    """The halves of two words that have a bit, from that bit on."""
+    x = np.random.default_rng(9).integers(0, 1 << 32, 128, dtype=np.uint32)
+    low, high = (x[n::2] >> at // 16 * 16 & 0xFFFF for n in (0, 1))
+    wanted = ((low | high << 16) >> at % 16).astype(np.uint32)
+    return applied(f"halves_of(X[2 * i], X[2 * i + 1], {at})", "unsigned int", "unsigned int", x, wanted)
+
+
 def loaded(how: str) -> Trial:
     """Four words at once."""
     x = np.random.default_rng(7).integers(0, 1 << 32, 256, dtype=np.uint32)

@@ -71,6 +71,8 @@ TRIALS: Trials = {
     **_named("pair of eight bits", test_sim_numbers.pair_of_eight, ("fp8e4m3",), ("fp8e5m2",)),
     "raised pairs": test_sim_numbers.raised_pairs,
     **_named("bytes", test_sim_numbers.bytes_of_words, (4, 5), (6, 7), (5, 5)),
+    **_named("byte twice", test_sim_numbers.byte_twice, (0,), (4,), (16,), (28,)),
+    **_named("halves of words", test_sim_numbers.halves_of_words, (0,), (12,), (16,), (28,)),
     "store_words_last": test_sim_numbers.stored,
     **_named("load", test_sim_numbers.loaded, ("once",), ("kept",), ("last",)),
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from ...ir.body import Binary, Ternary, Unary, walk
 from ...ir.plan import Plan
+from ...ir.region import Region
 from ...ir.rules import product
 from ...ir.runs import column_run
 from ...ir.traits import extent_of
@@ -14,7 +16,7 @@ from ..parts.boxes import LINE_BYTES
 from ..parts.waiting import BARRIER_CLOCKS, MAP_ISSUE, WAITING_SHARPNESS
 from ..resources import threads_of
 from .declare import rounds_of
-from .match import covered_of, is_slanted, length_of, runs_of_columns, tiles_of
+from .match import covered_of, folds_of_columns, is_slanted, length_of, runs_of_columns, tiles_of
 
 PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
 SECTOR = 32  # bytes that memory moves at least
@@ -22,6 +24,7 @@ SHARED_CLOCKS = 30  # of an element that comes from shared memory
 FOLDED_BYTES = 4  # of a sum
 SINGLES = 24  # elements that a thread at the end of a row has on their way
 ENDS_SHARE = 0.5  # of their time, that the other CTAs do not take as well
+FOLD_OPS = 2  # of an element at least
 ON_THEIR_WAY = 4  # accesses of a thread, with the registers that the compiler gives it
 
 
@@ -56,7 +59,15 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     meeting = sum(2 * BARRIER_CLOCKS + SHARED_CLOCKS * math.log2(2 * n) for n in rounds_of(plan))
     waves = -(-ctas // (device.sms * resident))
     turns = -(-each // ON_THEIR_WAY)
-    issue = ctas * threads * each * (width * 2 + MAP_ISSUE / 2) / device.arch.warp / device.arch.schedulers / device.sms
+    issue = (
+        ctas
+        * threads
+        * each
+        * (width * max(FOLD_OPS, _ops_of(region)) + MAP_ISSUE / 2)
+        / device.arch.warp
+        / device.arch.schedulers
+        / device.sms
+    )
     latency = waves * (turns * device.dram_latency_ns + meeting / device.clock_ghz + device.dram_latency_ns) / 1e3
     ends = 0.0
     if run and run.start.constant != 0:  # threads at the ends of rows take their columns one by one
@@ -69,6 +80,13 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
             "latency": latency + ends,
         }
     )
+
+
+def _ops_of(region: Region) -> int:
+    """Ops for each element of the folds, and their adding up."""
+    folds = folds_of_columns(region)
+    bodies = [n for let in folds for n in walk(let.expr.body)]
+    return sum(isinstance(n, (Unary, Binary, Ternary)) for n in bodies) + len(folds)
 
 
 __all__ = ["columns_clocks"]

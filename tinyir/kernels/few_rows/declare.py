@@ -7,7 +7,7 @@ from ...ir.types import DTYPES
 from ..family import Array, Needs, Problem
 from ..problem import Contraction
 from ..resources import ADDRESSING, allotted
-from .match import layout_of, product_of, reads_of
+from .match import accesses_of, patch_of, placed_in, product_of, reads_of
 
 FRAGMENT = 16  # columns of a warp's product
 EIGHT = 8  # rows of it
@@ -27,15 +27,15 @@ def held_of(plan: Plan, problem: Problem) -> int:
     """Registers of a thread beside addresses: sums, what a step reads of the large factor, and elements of rows of as
     many groups as there are at once."""
     product = product_of(problem.region, problem.kernel)
-    piece, blocks, rows = plan.widest, blocks_of(plan), rows_of(problem)
+    patch, blocks, rows = patch_of(plan, product), blocks_of(plan), rows_of(problem)
     small = rows // EIGHT * VECTOR * product.small.dtype.bytes // 4
     words = 0
     for read in reads_of(product):
-        placed = layout_of(problem.region, product, read, piece)
+        placed = placed_in(problem.region, product, read, patch)
         if placed is not None:
-            count = 2 * blocks if placed.is_of_column else 1
-            words += count * max(1, piece // placed.shared * read.dtype.bytes // 4)
-    groups = plan.stages * piece // VECTOR
+            count, each = accesses_of(placed, patch, 2 * blocks)
+            words += count * max(1, each * read.dtype.bytes // 4)
+    groups = plan.stages * patch.piece // VECTOR
     groups = groups if rows == EIGHT else min(GROUPS, groups)
     return _accumulators(plan, problem) + plan.stages * words + groups * small + plan.stages * rows // OF_ROWS
 

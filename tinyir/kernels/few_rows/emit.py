@@ -19,6 +19,14 @@ made the left operand of tensor cores there; its columns are their rows.
     for e in thread.index..8*columns step threads     an element a thread: the warps' parts, in their order
       the values at this point, and the stores
 
+Where the large factor is computed of what is contiguous along its columns, a thread has columns side by side, and as
+many accesses as its piece of the sum has rows of them (`vectorize i1 width 4`, words of eight numbers along the sum):
+
+      let n0 = 8*cta.x + floor(lane/4)                  a thread's columns are 4*n0 + 0..3
+      Q.v[h, e] over e: 4 = Q[2*chunk + h, 4*n0 + e] vector 4
+      wf[r, k] = what is computed of Q.v[2*g + floor(t/8), floor(r/8)]
+      store part[thread.z, m, 4*(r mod 8) + floor(r/8)] = acc[r, m]
+
 Which elements of the sum a product takes together is free, so a thread multiplies those that it has read: no shuffle
 and no shared memory is between memory and the tensor cores. The two of a word are neighbours in memory: those of the
 small factor are multiplied as they came, those of the large one are unpacked together.
@@ -42,7 +50,7 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
 from .declare import EIGHT, FRAGMENT, VECTOR, blocks_of, columns_of, declare, part_of, rows_of
-from .match import Product, layout_of, pieces_of, product_of, reads_of
+from .match import Patch, Placed, Product, accesses_of, patch_of, patches_of, placed_in, product_of, reads_of
 
 LANES = 4  # that share a row of an operand
 
@@ -60,31 +68,37 @@ def few_rows_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 @dataclass
 class _FewRows:
-    """One kernel on its way. `piece`: elements along the sum of a thread; `rows` and `columns` of the CTA."""
+    """One kernel on its way. `patch`: what a thread takes at once; `rows` and `columns` of the CTA."""
 
     plan: Plan
     problem: Problem
     product: Product
     fresh: Fresh
-    piece: int
+    patch: Patch
     rows: int
     columns: int
 
     @staticmethod
     def of(plan: Plan, problem: Problem) -> _FewRows:
         region, kernel = problem.region, problem.kernel
-        piece = plan.widest
-        if piece not in pieces_of(region, kernel) or len(plan.threads) != 3 or not blocks_of(plan):
+        product = product_of(region, kernel)
+        patch = patch_of(plan, product) if product is not None and len(plan.threads) == 3 else None
+        if patch not in patches_of(region, kernel) or not blocks_of(plan):
             raise tile_beyond(plan)
         return _FewRows(
             plan,
             problem,
-            product_of(region, kernel),
+            product,
             Fresh(names_in(region)),
-            piece,
+            patch,
             rows_of(problem),
             columns_of(plan, problem),
         )
+
+    @property
+    def piece(self) -> int:
+        """Elements along the sum of a thread."""
+        return self.patch.piece
 
     @property
     def region(self) -> Region:
@@ -111,13 +125,22 @@ class _FewRows:
         shape = type_of(DTYPES["fp32"], self.of_warp, self.rows)
         warp = self.of_warp * Expr.of("thread.y")
         r, m = self.name("r"), self.name("m")
-        kept = nodes.Store(Place(self.part, (Expr.of("thread.z"), m, warp + r)), Read(acc, (r, m), DTYPES["fp32"]))
+        at = warp + self._column(r - EIGHT * (r // EIGHT), r // EIGHT)
+        kept = nodes.Store(Place(self.part, (Expr.of("thread.z"), m, at)), Read(acc, (r, m), DTYPES["fp32"]))
+        first = self.columns * Expr.of("cta.x") + warp
+        if self.patch.side:  # whole columns of threads, so that accesses are seen to be whole
+            first = (self.columns // self.patch.side) * Expr.of("cta.x") + EIGHT * Expr.of("thread.y")
+            first = first + Expr.of("lane") // LANES
         return (
-            nodes.Let(str(self.name("n0")), self.columns * Expr.of("cta.x") + warp),
+            nodes.Let(str(self.name("n0")), first),
             nodes.Reg(acc, shape, kind="mma", init=Literal(0.0, DTYPES["fp32"])),
             self._loop(),
             nodes.Each((str(r), str(m)), acc, (kept,)),
         )
+
+    def _column(self, thread: Expr, h: Expr) -> Expr:
+        """Which column of a warp is column h of a thread: tensor cores take them in any order."""
+        return self.patch.side * thread + h if self.patch.side else EIGHT * h + thread
 
     def _loop(self) -> Statement:
         """Over the steps of a warp: what `stages` of them read is on its way at once."""
@@ -185,23 +208,35 @@ class _FewRows:
 
     def _held(self, read: Read) -> tuple[int, int]:
         """Rows and elements of a read's registers: those of each eight columns."""
-        placed = layout_of(self.region, self.product, read, self.piece)
-        return 2 * blocks_of(self.plan) if placed.is_of_column else 1, self.piece // placed.shared
+        return accesses_of(self.placed(read), self.patch, 2 * blocks_of(self.plan))
+
+    def placed(self, read: Read) -> Placed:
+        """Where its elements are."""
+        return placed_in(self.region, self.product, read, self.patch)
 
     def _load(self, read: Read) -> Statement:
         """What a thread reads of one tensor for its columns."""
-        product, placed = self.product, layout_of(self.region, self.product, read, self.piece)
+        product, placed = self.product, self.placed(read)
         halves, count = self._held(read)
         h, e = self.name("h"), self.name("e")
-        column = self.name("n0") + EIGHT * h + Expr.of("lane") // LANES
         at = e if count > 1 else ZERO
-        point = {product.sum.name: self.piece * self.name("chunk") + placed.shared * at, product.right.name: column}
+        deep, first = (h, ZERO) if placed.beside else (at, h)  # along the sum, and among the thread's columns
+        column, last = (
+            self._columns_at(first + placed.beside * at),
+            self._columns_at(first + max(1, self.patch.side) - 1),
+        )
+        point = {product.sum.name: self.piece * self.name("chunk") + placed.shared * deep, product.right.name: column}
         over = ((str(e), Expr.of(count)),) if count > 1 else ()
         to = Place(self.held(read), (h if placed.is_of_column else ZERO, at))
         taken: Statement = nodes.Assign(to, substitute(read, point), over, count)
         if placed.is_of_column and not divides(self.columns, product.right.size):
-            taken = nodes.If(below(column, product.right.size), (taken,))
+            taken = nodes.If(below(last, product.right.size), (taken,))
         return nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
+
+    def _columns_at(self, h: Expr) -> Expr:
+        """Column h of a thread."""
+        side, first = self.patch.side, self.name("n0")
+        return side * first + h if side else first + EIGHT * h + Expr.of("lane") // LANES
 
     def held(self, read: Read) -> str:
         """The registers of a read: several of one tensor have names of their own."""
@@ -229,10 +264,13 @@ class _FewRows:
     def _made(self, body: Body) -> Body:
         """An element of the large factor, of what the thread has read."""
         if isinstance(body, Read):
-            placed = layout_of(self.region, self.product, body, self.piece)
-            row = self.name("r") // EIGHT if placed.is_of_column else ZERO
+            placed, h = self.placed(body), self.name("r") // EIGHT
             at = self._element // placed.shared if placed.shared < self.piece else ZERO
-            return Read(self.held(body), (row, at), body.dtype)
+            if placed.beside:
+                where = (at, h // placed.beside if placed.beside < self.patch.side else ZERO)
+            else:
+                where = (h if placed.is_of_column else ZERO, at)
+            return Read(self.held(body), where, body.dtype)
         if isinstance(body, Index):
             return replace(body, expr=self._number(body.expr))
         return rebuild(body, self._made)
@@ -240,14 +278,13 @@ class _FewRows:
     def _number(self, number: Expr) -> Expr:
         """An integer at an element: by what is known of its piece, where that is all there is to know."""
         at = self.piece * self.name("chunk") + self.name("v")
-        found = number.substitute(
-            {self.product.sum.name: at, self.product.right.name: self.name("n0") + self.name("r")}
-        )
-        here = {str(self.name("v")): self._element}
-        if not has_floor(found):
-            return found.substitute(here)
-        every = {found.substitute({str(self.name("v")): n}) for n in range(self.piece)}
-        return every.pop() if len(every) == 1 else found.substitute(here)
+        u, r, side = self.name("u"), self.name("r"), self.patch.side
+        column = self._columns_at(u) if side else self.name("n0") + r
+        found = number.substitute({self.product.sum.name: at, self.product.right.name: column})
+        places = {str(u): (max(1, side), r // EIGHT), str(self.name("v")): (self.piece, self._element)}
+        for name, (size, place) in places.items():
+            found = _along(found, name, size).substitute({name: place})
+        return found
 
     # --- the end
 
@@ -285,6 +322,16 @@ class _FewRows:
             body,
             step=Expr.of(threads),
         )
+
+
+def _along(number: Expr, name: str, size: int) -> Expr:
+    """An integer without floors where it counts evenly along a name in 0..size - 1."""
+    if not has_floor(number) or name not in number.names():
+        return number
+    first, *others = (number.substitute({name: n}) for n in range(size))
+    step = (others[0] - first).constant if others else 0
+    is_even = step is not None and all(one == first + n * step for n, one in enumerate(others, 1))
+    return first + step * Expr.of(name) if is_even else number
 
 
 def _store(item, body: Body, point) -> Statement:

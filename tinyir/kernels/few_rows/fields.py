@@ -1,15 +1,15 @@
 """The fields of plans of a product of few rows: `tile [rows, columns, sum]`, of a row alone `[columns, sum]`; `threads
-[32, warps along the columns, warps along the sum]`; `vectorize`: elements along the sum that a thread takes at once."""
+[32, warps along the columns, warps along the sum]`; `vectorize`: elements along the sum that a thread takes at once, or
+columns that it has side by side."""
 
 from __future__ import annotations
 
-from ...ir.plan import Vectorize
 from ..accepts import Fields, bound, only, where
 from ..candidate import parts_of_axes
 from ..check.case import Case
 from ..problem import Contraction
-from .declare import FRAGMENT, STAGES, rows_of
-from .match import pieces_of, product_of
+from .declare import EIGHT, FRAGMENT, STAGES, rows_of
+from .match import patch_of, patches_of, product_of, vectorize_of
 
 WARP, MOST_WARPS = 32, 32
 
@@ -21,12 +21,15 @@ def fields(case: Case) -> Fields:
     if product is None:
         return {}
     beside, behind = plan.threads[1:] if len(plan.threads) == 3 else (1, 1)
-    depth = 4 * plan.widest * behind
+    patches = patches_of(problem.region, case.kernel)
+    patch = patch_of(plan, product)
+    depth = 4 * patch.piece * behind
     rows = (rows_of(problem),) if isinstance(case.kernel, Contraction) else ()
 
     def fits(tile: tuple[int, ...]) -> bool:
         *head, columns, deep = tile
-        return tuple(head) == rows and columns % (FRAGMENT * beside) == 0 and columns > 0 and deep == depth
+        is_whole = columns % (FRAGMENT * beside) == 0 and patch.side in (0, columns // (EIGHT * beside))
+        return tuple(head) == rows and is_whole and columns > 0 and deep == depth and patch in patches
 
     return {
         "tile": where(f"[{', '.join([*map(str, rows), f'{FRAGMENT * beside} * n', str(depth)])}]", fits),
@@ -40,7 +43,7 @@ def fields(case: Case) -> Fields:
             (parts_of_axes((product.right,), "i"), "thread.y"),
             (parts_of_axes((product.sum,), "i"), "thread.z"),
         ),
-        "vectorize": only(*((Vectorize(product.sum.name, piece),) for piece in pieces_of(problem.region, case.kernel))),
+        "vectorize": only(*dict.fromkeys(vectorize_of(product, patch) for patch in patches)),
     }
 
 

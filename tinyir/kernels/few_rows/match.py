@@ -1,5 +1,5 @@
-"""Which products have few rows, and a large factor that is contiguous along the sum: what each of its reads is for the
-elements that a thread takes."""
+"""Which products have few rows, and a large factor that is contiguous along the sum, or is computed of what is
+contiguous along its columns: what each of its reads is for the elements that a thread takes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ...analysis.traffic import FEW_ROWS
 from ...ir.body import Axis, Binary, Body, Index, Literal, Read, Reduce, Select, Ternary, Unary, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import is_multiple
+from ...ir.plan import Plan, Vectorize
 from ...ir.region import Region
 from ...ir.runs import offset_of
 from ...ir.traits import axes_of, folds_of, scans_of
@@ -19,10 +20,13 @@ from ..problem import Contraction, Kernel, Row
 MOST_ROWS = 16  # of a large factor that is in memory, as other families fetch it
 FACTORS = ("fp16", "bf16")
 PIECES = (32, 16, 8)  # elements along the sum that a thread takes of a column
+SIDES = (8, 4)  # columns that a thread has side by side
 ACCESS_BYTES = 16
 INSIDE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
 CHUNK = "chunk"  # the number of a piece, as the sum is written for `layout_of`
 PLACE = "place"  # an element in it
+COLUMNS = "columns"  # the number of a thread's columns that are side by side
+COLUMN = "column"  # one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +96,35 @@ def _of_row(region: Region, kernel: Row) -> Product | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    """What a thread takes at once: `piece` elements along the sum, of columns that are apart, or of `side` columns side
+    by side."""
+
+    piece: int
+    side: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a read's elements are for a piece of a column: `shared` elements of the sum share each of its elements, and
-    whether columns have different ones."""
+    """Where a read's elements are for a patch: `shared` elements of the sum share each of its elements, and whether
+    columns have different ones. `beside`: it is contiguous along the columns, as many of which share an element."""
 
     shared: int
     is_of_column: bool
+    beside: int = 0
+
+
+def vectorize_of(product: Product, patch: Patch) -> tuple[Vectorize, ...]:
+    """How a plan says it."""
+    return (Vectorize(product.right.name, patch.side) if patch.side else Vectorize(product.sum.name, patch.piece),)
+
+
+def patch_of(plan: Plan, product: Product) -> Patch:
+    """What a thread of a plan takes at once; of no element where the plan says nothing that it can be."""
+    by = plan.vectorize[0] if plan.vectorize else None
+    if by is None or by.axis != product.right.name:
+        return Patch(plan.widest)
+    return Patch(plan.tile[-1] // (4 * plan.threads[-1]), by.width)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -114,6 +141,38 @@ def layout_of(region: Region, product: Product, read: Read, piece: int) -> Place
     if piece % shared or apart != [n // shared for n in range(piece)] or not is_multiple(first, piece // shared):
         return None
     return Placed(shared, product.right.name in axes_of(read))
+
+
+@functools.lru_cache(maxsize=4096)
+def placed_in(region: Region, product: Product, read: Read, patch: Patch) -> Placed | None:
+    """Where a read's elements are for a patch; None where they do not begin on whole accesses."""
+    names = {product.sum.name, product.right.name}
+    if not patch.side or product.right.name not in axes_of(read):
+        return layout_of(region, product, read, patch.piece)
+    tensor = region.tensor(read.tensor)
+    if tensor is None or any(names <= set(e.names()) for e in read.index):
+        return None  # an index of both axes: what is beside an element depends on where it is along the sum
+    point = {
+        product.sum.name: patch.piece * Expr.of(CHUNK) + PLACE,
+        product.right.name: patch.side * Expr.of(COLUMNS) + COLUMN,
+    }
+    offset = offset_of(tensor.type.shape, read.index).substitute(point)
+    rows = [offset.substitute({PLACE: n, COLUMN: 0}) for n in range(patch.piece)]
+    apart = [(offset.substitute({PLACE: 0, COLUMN: n}) - rows[0]).constant for n in range(patch.side)]
+    beside = next((n for n in range(1, patch.side) if apart[n] != 0), patch.side)
+    shared = next((n for n in range(1, patch.piece) if rows[n] != rows[0]), patch.piece)
+    is_in_order = apart == [n // beside for n in range(patch.side)] and not patch.side % beside
+    is_in_rows = not patch.piece % shared and all(rows[n] == rows[n - n % shared] for n in range(patch.piece))
+    if not is_in_order or not is_in_rows or not all(is_multiple(row, patch.side // beside) for row in rows[::shared]):
+        return None
+    return Placed(shared, True, beside)
+
+
+def accesses_of(placed: Placed, patch: Patch, columns: int) -> tuple[int, int]:
+    """Accesses of a thread that has `columns`, and elements of each."""
+    if placed.beside:
+        return patch.piece // placed.shared, patch.side // placed.beside
+    return columns if placed.is_of_column else 1, patch.piece // placed.shared
 
 
 def reads_of(product: Product) -> tuple[Read, ...]:
@@ -144,4 +203,39 @@ def pieces_of(region: Region, kernel: Kernel) -> tuple[int, ...]:
     return tuple(found)
 
 
-__all__ = ["CHUNK", "PLACE", "Placed", "Product", "layout_of", "pieces_of", "product_of", "reads_of"]
+@functools.lru_cache(maxsize=4096)
+def patches_of(region: Region, kernel: Kernel) -> tuple[Patch, ...]:
+    """What a thread may take at once: pieces of columns that are apart, then patches of columns side by side of what is
+    computed, where an access has 16 bytes at most."""
+    found = [Patch(piece) for piece in pieces_of(region, kernel)]
+    product = product_of(region, kernel)
+    if product is None or isinstance(product.large, Read):
+        return tuple(found)
+    for side in SIDES:
+        for piece in PIECES:
+            patch = Patch(piece, side)
+            small = layout_of(region, product, product.small, piece)
+            if small is None or small.shared != 1 or not is_multiple(product.sum.size, 4 * piece):
+                continue
+            every = [(read, placed_in(region, product, read, patch)) for read in reads_of(product)]
+            if all(p is not None and accesses_of(p, patch, side)[1] * r.dtype.bytes <= ACCESS_BYTES for r, p in every):
+                found.append(patch)
+    return tuple(found)
+
+
+__all__ = [
+    "CHUNK",
+    "PLACE",
+    "Patch",
+    "Placed",
+    "Product",
+    "accesses_of",
+    "layout_of",
+    "patch_of",
+    "patches_of",
+    "pieces_of",
+    "placed_in",
+    "product_of",
+    "reads_of",
+    "vectorize_of",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.plan import Bind, Plan, Vectorize
+from ...ir.plan import Bind, Plan
 from ...kit.records import replace
 from ...target.device import Device
 from ..candidate import over_registers, parts_of_axes
@@ -12,7 +12,7 @@ from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..problem import Contraction
 from .declare import FRAGMENT, STAGES, VECTOR, held_of, rows_of
-from .match import layout_of, pieces_of, product_of, reads_of
+from .match import patches_of, placed_in, product_of, reads_of, vectorize_of
 
 WARPS = (
     (1, 4),
@@ -35,13 +35,14 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
     region, kernel = problem.region, problem.kernel
     product = product_of(region, kernel)
     wide = (product.right.size.constant or 0) // (FRAGMENT * BLOCKS[-1]) if product is not None else 0
-    for piece in pieces_of(region, kernel):
-        placed = [layout_of(region, product, read, piece) for read in reads_of(product)]
+    for patch in patches_of(region, kernel):
+        piece = patch.piece
+        placed = [placed_in(region, product, read, patch) for read in reads_of(product)]
         unpacked = VECTOR * any(1 < at.shared < piece for at in placed if at is not None)
         for beside, behind in WARPS:
-            for blocks in BLOCKS:
+            for blocks in (patch.side // 2,) if patch.side else BLOCKS:
                 columns, depth = FRAGMENT * blocks * beside, 4 * piece * behind
-                if blocks == BLOCKS[-1] and wide * piece < AT_ONCE * card.sms:
+                if not patch.side and blocks == BLOCKS[-1] and wide * piece < AT_ONCE * card.sms:
                     continue
                 rows = rows_of(problem)
                 is_contraction = isinstance(kernel, Contraction)
@@ -64,7 +65,7 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
                     tile=(rows, columns, depth) if is_contraction else (columns, depth),
                     threads=(32, beside, behind),
                     bind=binds,
-                    vectorize=(Vectorize(product.sum.name, piece),),
+                    vectorize=vectorize_of(product, patch),
                     epilogue=tuple(let.name for let in region.lets if let.name != product.value)
                     if is_contraction
                     else (),

@@ -111,7 +111,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.values = Values(
             self.integers, self._element, lambda name: self.names.of("value", name), self._is_computed_in, kernel.name
         )
-        self.pairs = Pairs(self.values, self._of_words, self.in_words, self.carrying)
+        self.pairs = Pairs(self.values, self._of_words, self.in_words, self.carrying, self._is_held)
         self.facts = start_of(kernel, self.model)
         self.sizes = sizes_by_axis(self.regions)
         self.shared_offset = 0
@@ -123,6 +123,10 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
             or self.has_swizzle
             or any(isinstance(s, nodes.Mbarrier) for s in statements(kernel.body))
         )
+
+    def _is_held(self, name: str) -> bool:
+        """Whether a name is that of registers."""
+        return isinstance(self.arrays.get(name), nodes.Reg)
 
     def run(self, launches: tuple[str, ...]) -> Emitted:
         for tensor in self.tensors:

@@ -36,7 +36,8 @@ def _narrow(body: Body, interval: Callable[[Expr], Interval]) -> tuple[Body, Int
     left, right = narrow(body.left, interval), narrow(body.right, interval)
     if left is None or right is None:
         return None
-    return Binary(body.op, left[0], right[0], I32), RANGES[body.op](left[1], right[1])
+    range_ = RANGES[body.op](left[1], right[1])
+    return (Binary(body.op, left[0], right[0], I32), range_) if range_ is not None else None
 
 
 def _min(left: Interval, right: Interval) -> Interval:
@@ -47,12 +48,25 @@ def _max(left: Interval, right: Interval) -> Interval:
     return Interval(max(left.low, right.low), max(left.high, right.high))
 
 
-RANGES: dict[str, Callable[[Interval, Interval], Interval]] = {
+def _mod(left: Interval, right: Interval) -> Interval | None:
+    """Of natural numbers by a number."""
+    return Interval(0, min(left.high, right.low - 1)) if left.low >= 0 and right.low == right.high > 0 else None
+
+
+def _shr(left: Interval, right: Interval) -> Interval | None:
+    """Of natural numbers by a number of bits."""
+    is_known = left.low >= 0 and right.low == right.high and 0 <= right.low < 31
+    return Interval(left.low >> right.low, left.high >> right.low) if is_known else None
+
+
+RANGES: dict[str, Callable[[Interval, Interval], Interval | None]] = {
     "add": lambda left, right: left + right,
     "sub": lambda left, right: left + MINUS * right,
     "mul": lambda left, right: left * right,
     "min": _min,
     "max": _max,
+    "mod": _mod,
+    "shr": _shr,
 }
 
 __all__ = ["narrow"]

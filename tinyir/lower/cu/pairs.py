@@ -7,7 +7,8 @@
 An integer of 8 bits is the fraction of a number of fp16 that is 1024 more, or where it is four bits further up, of one
 that is 64 more. Differences of integers are exact in fp16 up to 2048; and the product of two numbers of fp16, exact in
 fp32, is rounded once by both. The other operand has its neighbours as they are in memory. Bytes that are filled by
-whole words stay words (`in_words`).
+whole words stay words (`in_words`). Integers in words of 32 bits are taken out of one word, whose byte has both, or the
+same bits of two words (`byte_twice`, `halves_of`); what is subtracted from many is brought near to them once.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ import struct
 from collections.abc import Callable
 
 from ...ir.body import Binary, Body, Index, Literal, Read, Unary, walk
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.expr import Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.walk import statements
 from ...ir.intervals import Interval
 from ...ir.neighbours import is_multiple
 from ...ir.remainder import remainders
-from ...ir.types import DType
-from ...kit.records import dataclass
+from ...ir.types import DTYPES, DType
+from ...kit.records import dataclass, replace
 from .narrow import narrow
 from .value import Values
 
@@ -32,9 +33,17 @@ RAISED = 1024  # what an integer is a fraction of
 RAISED_BYTE = 0x64  # the upper one of that number
 MOST = 2048  # integers up to which all are numbers of fp16
 BYTES = ("i8", "u8")
+WIDE = ("i32", "u32")
+FLOATS = ("fp16", "fp32")
+MASKS = (1, 3, 15, 255)  # of numbers of which bytes hold some
+NOTHING = (Literal(0, DTYPES["i32"]), Interval(0, 0))  # bits that nothing moves
 BYTE = 0xFF
 WORD = 4  # bytes of it
 NUMBERS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul}
+QUOTIENTS = {  # of what is not below zero
+    "mod": lambda number, by: number - by * (number // by),
+    "shr": lambda number, by: number // (1 << by),
+}
 Two = tuple[Body, Body]
 
 
@@ -59,6 +68,7 @@ class Pairs:
     words_of: Callable[[str, tuple[Expr, ...]], str]
     in_words: frozenset[str]
     carrying: frozenset[str]
+    in_registers: Callable[[str], bool]
 
     def word(self, two: Two) -> str:
         """C of a word of two expressions that differ in integers alone; empty where they are computed one by one."""
@@ -66,8 +76,8 @@ class Pairs:
             return ""
         if _are(two, lambda x: isinstance(x, Read) and x.tensor in self.carrying):
             return f"word_of({', '.join(self.values.stored(x, x.dtype) for x in two)})"
-        inner = _inside(two, "cast")
-        if inner is None or not _are(inner, lambda x: x.dtype.name == "fp32"):
+        inner = two if _sides(two, "mul") is not None else _inside(two, "cast")
+        if inner is None or not _are(inner, lambda x: x.dtype.name in FLOATS):
             return ""
         factors = _sides(inner, "mul")
         if factors is None:
@@ -76,23 +86,42 @@ class Pairs:
         return f"product_of_pairs({left}, {right})" if left and right else ""
 
     def exact(self, two: Two) -> str:
-        """C of a word of two values of fp32 that are numbers of fp16; empty where that is not known."""
+        """C of a word of two values of floats that are numbers of fp16; empty where that is not known."""
         inner = _inside(two, "cast")
         if inner is not None and _are(inner, lambda x: x.dtype.name == "fp16"):
             return f"pair_of_fp16({', '.join(map(self.values.value, inner))})"
-        found = self.bytes(inner) if inner is not None else None
+        if _are(two, lambda x: isinstance(x, Read) and x.dtype.name == "fp16"):
+            return f"pair_of_fp16({', '.join(map(self.values.value, two))})"
+        sides = _sides(two, "sub")
+        if sides is not None:  # of numbers that were integers
+            whole = (_inside(sides[0], "cast"), _inside(sides[1], "cast"))
+            return self._difference(whole[0], whole[1], sides[1])
+        return self.whole(inner) if inner is not None and _are(inner, lambda x: x.dtype.is_integer) else ""
+
+    def whole(self, two: Two) -> str:
+        """C of a word of two integers as numbers of fp16; empty where that is not known."""
+        found = self.bytes(two)
         if found is not None:
             return self._less(found, 0)
         sides = _sides(two, "sub")
-        if sides is None:
+        is_signed = _are(two, lambda x: x.dtype.name in WIDE)  # where differences of bytes are what they are
+        return self._difference(sides[0], sides[1], sides[1]) if sides is not None and is_signed else ""
+
+    def _difference(self, one: Two | None, other: Two | None, number: Two) -> str:
+        """C of the difference of two pairs of integers, or of integers and a number."""
+        left, right = self.bytes(one), self.bytes(other)
+        if left is None:
             return ""
-        left, right = (self.bytes(_inside(side, "cast")) for side in sides)
-        if left is not None and right is not None and left.offset == right.offset:
-            made = _raised if left.apart == right.apart else lambda found: _less(found, 0)
-            return f"difference_of_pairs({made(left)}, {made(right)})"
-        number = sides[1][0]
-        is_one = left is not None and isinstance(number, Literal) and number == sides[1][1]
-        return self._less(left, number.value) if is_one else ""
+        if right is None:
+            is_one = isinstance(number[0], Literal) and number[0] == number[1]
+            return self._less(left, number[0].value) if is_one else ""
+        # the second is made once for all that it is taken from, so that it is what is nearer to the first
+        apart = right.offset - left.offset
+        if abs(apart) > RAISED // 2:
+            return ""
+        less = (apart, apart + (RAISED >> right.apart) - (RAISED >> left.apart))
+        taken = _raised(right) if less == (0, 0) else f"difference_of_pairs({_raised(right)}, {_pair(*less)})"
+        return f"difference_of_pairs({_raised(left)}, {taken})"
 
     def _less(self, found: Bytes, number: float) -> str:
         """C of integers less a number; empty where the difference may be no number of fp16."""
@@ -103,6 +132,8 @@ class Pairs:
 
     def bytes(self, two: Two | None) -> Bytes | None:
         """Where two integers of 8 bits are; None of others."""
+        if two is not None and _are(two, lambda x: x.dtype.name in WIDE):
+            return self._of_words(two)
         if two is None or not _are(two, lambda x: x.dtype.name in BYTES):
             return None
         assembled = f"two_bytes({', '.join(map(self.values.value, two))})"
@@ -133,12 +164,44 @@ class Pairs:
         text = read.text if low.high == 0 else f"({read.text} >> {self.values.value(first)})"
         return Bytes(text, mask, apart=apart)
 
+    def _of_words(self, two: Two) -> Bytes | None:
+        """Some bits of words that are read, perhaps with a number added."""
+        sums = _sides(two, "add")
+        if sums is not None:
+            number, found = sums[1][0], self._of_words(sums[0])
+            is_one = isinstance(number, Literal) and number == sums[1][1] and abs(number.value) <= BYTE
+            return replace(found, offset=found.offset - int(number.value)) if found is not None and is_one else None
+        masked = _sides(two, "and")
+        number = masked[1][0] if masked is not None else None
+        if not isinstance(number, Literal) or number != masked[1][1] or number.value not in MASKS:
+            return None
+        bits = int(number.value).bit_length()
+        shifted = _sides(masked[0], "shr")
+        reads = shifted[0] if shifted is not None else masked[0]
+        if not _are(reads, lambda x: isinstance(x, Read) and self.in_registers(x.tensor) and x.dtype.bytes == WORD):
+            return None
+        found = [narrow(amount, self._range) for amount in shifted[1]] if shifted is not None else [NOTHING, NOTHING]
+        if None in found or any(one.low < 0 or one.high > 8 * WORD - bits for _, one in found):
+            return None
+        first, second = (_number_of(one) for one, _ in found)
+        apart = (second - first).constant if first is not None and second is not None else None
+        if apart is None or not is_multiple(first, bits):
+            return None
+        at, words = self.values.integers.c(first, 0), [f"(unsigned int){self.values.stored(x, x.dtype)}" for x in reads]
+        if reads[0].index == reads[1].index and reads[0].tensor == reads[1].tensor:
+            is_inside = apart in (0, bits) and 2 * bits <= 8 and is_multiple(first, bits + apart)
+            return Bytes(f"byte_twice({words[0]}, {at})", int(number.value), apart=apart) if is_inside else None
+        return Bytes(f"halves_of({', '.join(words)}, {at})", int(number.value)) if apart == 0 else None
+
     def _range(self, number: Expr) -> Interval:
         """The range of an integer; that of a remainder is known by its divisor."""
+        whole = self.values.integers.interval(number)
         for found in remainders(number):
-            if found.factor == ONE and found.rest == ZERO and found.divisor.constant:
-                return Interval(0, found.divisor.constant - 1)
-        return self.values.integers.interval(number)
+            factor, divisor = found.factor.constant, found.divisor.constant
+            if factor and divisor and factor > 0:
+                part = Interval(0, factor * (divisor - 1)) + self._range(found.rest)
+                whole = Interval(_known(max, whole.low, part.low), _known(min, whole.high, part.high))
+        return whole
 
     def _read(self, two: Two) -> Bytes | None:
         """One byte or two neighbours of registers that are words."""
@@ -186,10 +249,17 @@ def _fills_words(s: nodes.Assign) -> bool:
     return is_multiple(s.to.index[-1] - name, WORD) and name not in (s.to.index[-1] - name).names()
 
 
+def _known(better: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    return better(one, other) if one is not None and other is not None else one if other is None else other
+
+
 def _number_of(body: Body) -> Expr | None:
     """What an integer body computes, where it is sums and multiples of integers; else None."""
     if isinstance(body, Index | Literal):
         return body.expr if isinstance(body, Index) else Expr.of(int(body.value))
+    if isinstance(body, Binary) and body.op in QUOTIENTS and isinstance(body.right, Literal):
+        found = _number_of(body.left)
+        return QUOTIENTS[body.op](found, int(body.right.value)) if found is not None and body.right.value > 0 else None
     if not isinstance(body, Binary) or body.op not in NUMBERS:
         return None
     left, right = _number_of(body.left), _number_of(body.right)
@@ -218,8 +288,11 @@ def _less(found: Bytes, less: float) -> str:
 
 
 def _raised_by(found: Bytes, more: float) -> str:
-    low, high = (_bits(number + more) for number in (RAISED, RAISED >> found.apart))
-    return f"0x{high:04x}{low:04x}u"
+    return _pair(RAISED + more, (RAISED >> found.apart) + more)
+
+
+def _pair(low: float, high: float) -> str:
+    return f"0x{_bits(high):04x}{_bits(low):04x}u"
 
 
 def _are(two: Two, holds: Callable[[Body], bool]) -> bool:

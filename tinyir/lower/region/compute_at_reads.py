@@ -14,11 +14,14 @@ import math
 from collections.abc import Mapping
 
 from ...analysis.traffic import SLOW, SLOW_OPS, recompute, round_trip
+from ...ir.expr import Expr, Floor
 from .cluster import Cluster, outside_of, reads_between
 from .graph import Graph, Node, targets
 
 MOST_TAPS = 64  # points of a window that is folded at each point of its reader
 MOST_TERMS = 64  # ops and reads of the text that one cluster may become in another: more cannot be read
+FEW_PLACES = 64
+RUN = 16  # elements along an axis that a thread of a fold has, at least
 KINDS = ("elementwise", "movement", "reduction")
 
 
@@ -38,8 +41,11 @@ def compute_at_reads(
     works = Works(producer.members, graph)
     reads: dict[str, list[int]] = {}
     evaluated = _Evaluations(consumer, points)
-    for reader, source, _ in reads_between(producer, consumer, graph):
-        reads.setdefault(source.name, []).append(evaluated.of(reader.name) * _taps(reader))
+    for reader, source, read in reads_between(producer, consumer, graph):
+        shared = (
+            neighbours_at(read.index) if consumer.folds else 1
+        )  # what a run of a fold shares a thread has once for it
+        reads.setdefault(source.name, []).append(evaluated.of(reader.name) * _taps(reader) / shared)
     if sum(works.terms(s) * len(r) for s, r in reads.items()) > MOST_TERMS:
         return "size"
     saved = math.inf if is_demanded else sum(round_trip(points[s], graph.types[s].dtype.bytes) for s in reads)
@@ -61,6 +67,12 @@ def compute_at_reads(
     )
     whole.sources = outside_of(members, iter({**producer.sources, **consumer.sources}), graph)
     return whole
+
+
+def neighbours_at(index: tuple[Expr, ...]) -> int:
+    """How many elements that a thread has along an axis share what is read at this index."""
+    atoms = (atom for e in index for _, monomial in e.terms for atom in monomial)
+    return min(RUN, max((a.den.constant or 1 for a in atoms if isinstance(a, Floor)), default=1))
 
 
 def _is_short(producer: Cluster) -> bool:
@@ -115,8 +127,15 @@ class Works:
                 )
                 ops, loads, terms = ops + inner[0], loads + inner[1], terms + inner[2]
             own = 0 if node.kind == "movement" else SLOW_OPS if node.value.op in SLOW else 1
-            self.known[name] = (own + ops) * _taps(node), loads * _taps(node), terms
+            each = 0.0 if loads == 0 and self._is_of_few_places(name) else own + ops
+            self.known[name] = each * _taps(node), loads * _taps(node), terms
         return self.known[name]
+
+    def _is_of_few_places(self, name: str) -> bool:
+        """Whether a value has few elements, integers: without a load each is known once its place is, which is when the
+        kernel is compiled, or once for a step."""
+        given = self.graph.types[name]
+        return given.dtype.is_integer and math.prod(s.constant or FEW_PLACES + 1 for s in given.shape) <= FEW_PLACES
 
 
 class _Evaluations:
@@ -137,4 +156,4 @@ class _Evaluations:
         return sum(self.of(reader.name) * _taps(reader) for reader in self.readers.get(name, ()))
 
 
-__all__ = ["MOST_TERMS", "Works", "compute_at_reads"]
+__all__ = ["MOST_TERMS", "Works", "compute_at_reads", "neighbours_at"]

@@ -27,7 +27,7 @@ from collections.abc import Collection
 
 from ...analysis.traffic import FEW_ROWS, LAUNCH_SECONDS, TILE, points_of, recompute, transfer, without_tensor_cores
 from .cluster import Cluster, outside_of
-from .compute_at_reads import MOST_TERMS, Works
+from .compute_at_reads import MOST_TERMS, Works, neighbours_at
 from .fuse import MOST_VALUES, Partition, Verdict
 from .graph import Node, targets
 
@@ -45,8 +45,16 @@ def fuse_prologues(found: Partition, streamed: Collection[int]) -> None:
         if name in found.demanded:  # it is where it must be
             continue
         readers = sorted(found.readers_of([name]), key=lambda c: c.number)
-        if all(c.heavy() and c.number not in streamed for c in readers):
+        is_open = all(c.number not in streamed for c in readers)
+        if is_open and (all(c.heavy() for c in readers) or _is_known(name, home, found)):
             _try(name, home, readers, found)
+
+
+def _is_known(name: str, home: Cluster, found: Partition) -> bool:
+    """Whether a value is numbers of a few places alone: any reader has them without an op."""
+    work = _work_of(name, home, found)
+    works = Works(work, found.graph) if work is not None else None
+    return works is not None and works.ops(name) == works.loads(name) == 0 and works.terms(name) > 1
 
 
 def move_into_readers(name: str, found: Partition) -> None:
@@ -103,13 +111,9 @@ def _seconds(name: str, works: Works, sites: list[_Sites], is_last: bool, found:
     """The parts of what moving costs (`again`, `tensor`) and saves (`trip`), in seconds."""
     times = sum(s.times(name) for s in sites)
     before = found.points[name] if is_last else 0
+    sources = dict.fromkeys(s for n in works.members.values() for s in n.sources if s not in works.members)
     again = recompute(works.ops(name), 1, times - before + 1, max(0.0, works.loads(name) - 1))
-    read = sum(
-        map(
-            found.bytes_of,
-            dict.fromkeys(s for n in works.members.values() for s in n.sources if s not in works.members),
-        )
-    )
+    read = sum(map(found.bytes_of, sources))
     saved = (1 + len(sites)) * found.bytes_of(name) - (len(sites) - is_last) * read
     return {
         "again": again,
@@ -136,11 +140,24 @@ class _Sites:
             for read in (t for access in reader.reads for t in targets(access) if t.source == name):
                 if reader.name in self.products:
                     total += self._tiles(reader, {n for e in read.index for n in e.names()})
+                elif reader.name in self.cluster.place:
+                    total += self.found.points[reader.name]
                 else:
-                    total += (
-                        self.found.points[reader.name] if reader.name in self.cluster.place else self.times(reader.name)
-                    )
+                    total += self.times(reader.name) / (neighbours_at(read.index) if self._is_of_few else 1)
         return total
+
+    @property
+    def _is_of_few(self) -> bool:
+        """Whether each product has few rows: a thread then computes what a run of weights shares once for them."""
+        nodes, members = self.found.graph.nodes, self.cluster.members
+        return all(
+            any(
+                self._others(nodes[product], s) <= FEW_ROWS
+                for s in members[product].sources
+                if s in self.cluster.copies
+            )
+            for product in self.products
+        )
 
     def _tiles(self, product: Node, used: set[str]) -> int:
         own, other = (
@@ -171,10 +188,14 @@ class _Sites:
     def _meets_few(self, product: Node, name: str) -> bool:
         """Whether a product of matrices reads a value for few rows of the other factor: tensor cores take it then as it
         is computed."""
-        reads = [t for access in product.reads for t in targets(access) if t.source == name]
-        used = {n for t in reads for e in t.index for n in e.names()}
-        other = points_of((a.size for a in product.own if a.name not in used), self.found.typical)
-        return bool(reads) and len(product.own) == len(used) + 1 == 3 and other <= FEW_ROWS
+        used = _used(product, name)
+        is_of_matrices = bool(used) and len(product.own) == len(used) + 1 == 3
+        return is_of_matrices and self._others(product, name) <= FEW_ROWS
+
+    def _others(self, product: Node, name: str) -> int:
+        """How many elements of a product each element of a factor meets."""
+        used = _used(product, name)
+        return points_of((a.size for a in product.own if a.name not in used), self.found.typical)
 
     def _reads(self, reader: str, name: str) -> bool:
         sources = self.cluster.members[reader].sources
@@ -183,6 +204,12 @@ class _Sites:
     def _is_plain(self, product: str) -> bool:
         """True while both factors are read in place."""
         return not any(s in self.cluster.members for s in self.cluster.members[product].sources)
+
+
+def _used(product: Node, name: str) -> set[str]:
+    """The axes of a product along which a factor is read."""
+    reads = [t for access in product.reads for t in targets(access) if t.source == name]
+    return {n for t in reads for e in t.index for n in e.names()}
 
 
 def say(name: str, readers: list[Cluster], found: Partition, rule: str, numbers: dict[str, float]) -> None:

@@ -38,6 +38,11 @@ __device__ tinyir_uint bytes_of(const tinyir_uint *words, int i, int j, tinyir_u
   const auto of = [words](int n) { return words[n / 4] >> 8 * (n % 4) & 0xffu; };
   return of(i) | of(j) << 16 | (above & 0xffu) * 0x01000100u;
 }
+__device__ tinyir_uint byte_twice(tinyir_uint word, int at) { return ((word >> at / 8 * 8 & 0xffu) * 0x10001u) >> at % 8; }
+__device__ tinyir_uint halves_of(tinyir_uint low, tinyir_uint high, int at) {
+  const int from = at / 16 * 16;
+  return ((low >> from & 0xffffu) | (high >> from) << 16) >> at % 16;
+}
 __device__ tinyir_uint raised_pair(tinyir_uint word, tinyir_uint mask, tinyir_uint by) { return (word & mask) | by; }
 // One NaN for all, and of zeros the positive one is greater, whatever the order.
 __device__ float max_nan_of(float a, float b) { return a != a || b != b ? __uint_as_float(0x7fffffffu) : a > b || (a == b && !signbit(a)) ? a : b; }
