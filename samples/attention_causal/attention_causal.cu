@@ -572,7 +572,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
       #pragma unroll
       for (int element_ = 0; element_ < 8; ++element_) {
         const float attention_sum3 = acc[element_ + 8 * piece] * scale[element_ / 2 % 2];  // attention : Attention at 14:5
-        const float attention = float_of_fp16(fp16_of_float(attention_sum3));  // attention : Attention at 14:5
+        const float attention = attention_sum3;  // attention : Attention at 14:5
         O_out_piece[element_] = attention;
       }
       store_piece_fp16<128>(O_out + 4096 * o_slot, 16 * (warpgroup_thread / 32), 16 * piece, O_out_piece);

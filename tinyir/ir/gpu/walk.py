@@ -290,6 +290,16 @@ def rounded_to(kernel: Kernel, name: str) -> str:
     return found.pop() if len(found) == 1 and known == sum(n == name for n in names_in(kernel.body)) else ""
 
 
+def is_for_matrices(kernel: Kernel, name: str) -> bool:
+    """Whether all that is done with a value is to store it by stmatrix, which rounds what it is given."""
+    stores = uses = 0
+    for s in statements(kernel.body):
+        if isinstance(s, nodes.Store) and s.by == "stmatrix":
+            stores += isinstance(s.value, Ref) and s.value.name == name
+        uses += sum(isinstance(node, Ref) and node.name == name for node in reads_in(s))
+    return 0 < stores == uses
+
+
 def own_names_in(s: Statement) -> Iterator[str]:
     """Every name in a statement, but for those in the blocks that it holds."""
     if not words_held(type(s), ("body", "otherwise")):

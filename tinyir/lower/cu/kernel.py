@@ -10,7 +10,7 @@ from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
 from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import ROW_KINDS, Kernel, Place, Statement
-from ...ir.gpu.walk import end_of, places_in, rounded_to, start_of, statements
+from ...ir.gpu.walk import end_of, is_for_matrices, places_in, rounded_to, start_of, statements
 from ...ir.intervals import INT_MAX, Interval
 from ...ir.model import Model, show_name
 from ...ir.plan import Module
@@ -43,7 +43,7 @@ from .once import loaded_again, loaded_once
 from .pairs import Pairs, in_words
 from .sized import Emitted
 from .turns import SPELLINGS, Turns
-from .value import Values, arithmetic_type, gelu_in, memory_type
+from .value import NEAR, Values, arithmetic_type, gelu_in, memory_type
 from .vectors import Vectors, carrying
 from .words import Words
 
@@ -352,10 +352,11 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.values.loops_of[s.name] = self.values.loops
         note = f"  {comment(str(origin).removeprefix('from '))}" if origin is not None else ""
         rounded = rounded_to(self.kernel, s.name) if gelu_in(s.value) is not None else ""
-        self.say(
-            f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = "
-            f"{self.values.near(s.value, rounded)};{note}"
-        )
+        if s.value.dtype.name in NEAR and is_for_matrices(self.kernel, s.name):
+            text = self.values.before_rounding(s.value, s.value.dtype)
+        else:
+            text = self.values.near(s.value, rounded)
+        self.say(f"const {arithmetic_type(s.value.dtype)} {self.names.of('value', s.name)} = {text};{note}")
 
     def _for(self, s: nodes.For) -> None:
         is_explained = self._explain(s)
