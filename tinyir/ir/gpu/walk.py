@@ -270,6 +270,7 @@ def rounded_to(kernel: Kernel, name: str) -> str:
     known, found = 0, set()
     for s in statements(kernel.body):
         known += isinstance(s, (nodes.Value, nodes.Reg)) and s.name == name
+        known += isinstance(s, nodes.Each) and s.of == name
         if isinstance(s, nodes.Assign):
             known += s.to.name == name
             if isinstance(s.value, Ref) and s.value.name == name:
@@ -291,11 +292,15 @@ def rounded_to(kernel: Kernel, name: str) -> str:
 
 
 def is_for_matrices(kernel: Kernel, name: str) -> bool:
-    """Whether all that is done with a value is to store it by stmatrix, which rounds what it is given."""
+    """Whether all that is done with a value is to store it by stmatrix, which rounds what it is given, or to keep it
+    for what is rounded so."""
     stores = uses = 0
     for s in statements(kernel.body):
         if isinstance(s, nodes.Store) and s.by == "stmatrix":
             stores += isinstance(s.value, Ref) and s.value.name == name
+        elif isinstance(s, nodes.Assign) and isinstance(s.value, Unary) and s.value.op == "cast":
+            is_it = isinstance(s.value.x, Ref) and s.value.x.name == name
+            stores += is_it and rounded_to(kernel, s.to.name) == s.value.x.dtype.name
         uses += sum(isinstance(node, Ref) and node.name == name for node in reads_in(s))
     return 0 < stores == uses
 
