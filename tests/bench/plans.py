@@ -1,11 +1,12 @@
 """The plan that the cost model chooses without measuring, beside the fastest of its candidates: GEMM + bias + ReLU in
 fp16.
 
-    python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--out results.json]     needs a GPU, PyCUDA
+    python tests/bench/plans.py [--count 40] [--top 10] [--seconds 400] [--jobs 12] [--out results.json]   GPU, PyCUDA
 
 Shapes are drawn anew from a seed, log-uniform in 128 to 4096: a quarter odd, a quarter with few rows, the rest
 multiples of 64. For each the first `top` candidates of the model are checked against playback and timed from a cold L2
-cache, as `tiny-tune` does it. Prints a table; the JSON holds it with card and versions.
+cache, as `tiny-tune` does it; what comes before, playback and compiling too, is done for several shapes at once by
+`--jobs` processes. Prints a table; the JSON holds it with card and versions.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import argparse
 import json
 import math
 import multiprocessing
+import os
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +33,15 @@ from tinyir import front  # noqa: E402
 from tinyir.ir import plan  # noqa: E402
 from tinyir.lower import lower_to  # noqa: E402
 from tinyir.lower import plan as lower_plan  # noqa: E402
-from tinyir.runtime.compile import cubins_of  # noqa: E402
+from tinyir.play.region import play  # noqa: E402
+from tinyir.runtime.arrays import random_arrays  # noqa: E402
+from tinyir.runtime.compile import cubins_of, usage_of  # noqa: E402
 from tinyir.tune.alone import alone  # noqa: E402
 from tinyir.tune.card import GpuCard  # noqa: E402
 from tinyir.tune.program import at_sizes, kernels_of  # noqa: E402
-from tinyir.tune.search import search  # noqa: E402
-from tinyir.tune.trial import emit  # noqa: E402
+from tinyir.tune.trial import Emitted, Trial, check_candidate, emit  # noqa: E402
 
-SECONDS = 0.06  # of timed runs a candidate
+SECONDS = 0.03  # of timed runs a candidate
 SAMPLE = ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.json"
 
 
@@ -68,15 +72,36 @@ def planned(sizes: dict[str, int], top: int) -> tuple[plan.Module, list[plan.Pla
     return chosen, [c.plan for c in found if not c.rejected][:top]
 
 
-def prepared(case: tuple[dict[str, int], int]) -> tuple[Any, list[plan.Plan]]:
-    """The kernel alone and its candidates, whose cubins are left in the cache."""
+@dataclass(frozen=True)
+class Prepared:
+    """The candidates of a shape, each compiled into the cache, with what ptxas says of it; random inputs, and what
+    playback makes of them."""
+
+    sizes: dict[str, int]
+    candidates: list[tuple[Emitted, dict[str, Any]]]
+    arrays: dict[str, np.ndarray]
+    wanted: dict[str, np.ndarray]
+
+
+def prepared(case: tuple[dict[str, int], int]) -> Prepared:
+    """All that needs no GPU."""
     sizes, top = case
     chosen, listed = planned(sizes, top)
     program = alone(chosen.program, listed[0].regions, sizes)
-    for one in listed:
-        if (emitted := emit(program, one, sizes)).module is not None:
-            cubins_of(emitted.text, "sm_90a", jobs=1)
-    return program, listed
+    arrays = random_arrays(program.model, sizes, 0)
+    emitted = [emit(program, one, sizes) for one in listed]
+    usages = [usage_of(*cubins_of(e.text, "sm_90a", jobs=1).values()) if e.module is not None else {} for e in emitted]
+    return Prepared(sizes, list(zip(emitted, usages)), arrays, play(program, arrays))
+
+
+def tried(card: GpuCard, case: Prepared) -> list[Trial]:
+    """Each candidate, in the model's order."""
+    return [
+        check_candidate(card, one, case.sizes, case.arrays, case.wanted, usage)
+        if one.module is not None
+        else Trial(one.plan, None, one.reason)
+        for one, usage in case.candidates
+    ]
 
 
 def main() -> int:
@@ -86,20 +111,22 @@ def main() -> int:
     parser.add_argument("--top", type=int, default=10)
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=400.0, help="stop after this long and report what there is")
+    parser.add_argument("--jobs", type=int, default=12, help="processes that compile")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     until = time.monotonic() + args.seconds
     every = shapes(args.count, args.seed)
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
-        work = list(zip(every, pool.map(prepared, [(sizes, args.top) for sizes in every])))
+    os.environ.setdefault("OMP_NUM_THREADS", "2")  # of each process
+    with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        work = list(pool.map(prepared, [(sizes, args.top) for sizes in every]))
     card = GpuCard(SECONDS)
-    print(f"{card.name}, {card.compiler}; compiled", flush=True)
+    print(f"{card.name}, {card.compiler}; compiled with {until - time.monotonic():.0f} s left", flush=True)
     rows = []
-    for sizes, (program, listed) in work:
+    for case in work:
         if time.monotonic() > until:
             break
-        found = search(program, listed, sizes, card, 60.0)
-        first, timed = found.trials[0], [t for t in found.trials if t.microseconds is not None]
+        sizes, trials = case.sizes, tried(card, case)
+        first, timed = trials[0], [t for t in trials if t.microseconds is not None]
         best = min(timed, key=lambda t: t.microseconds)
         if first.microseconds is None:
             print(f"{sizes}: the model's choice was not timed: {first.reason}", flush=True)
@@ -113,7 +140,8 @@ def main() -> int:
                 "ratio": ratio,
                 "model_us": first.plan.estimate.microseconds,
                 "timed": len(timed),
-                "refused": [t.reason for t in found.trials if t.reason],
+                "refused": [str(t.reason) for t in trials if t.reason],
+                "chosen": plan.show_plan(first.plan),
                 "best": plan.show_plan(best.plan),
             }
         )
