@@ -53,7 +53,8 @@ ACCESS = 8  # channels that tensor cores and copy engines take at least
 
 @dataclass(frozen=True, slots=True)
 class Slide:
-    """How a place moves along dim number `dim` of a tensor: at `step*axis + spread*tap + low`."""
+    """How a place moves along dim number `dim` of a tensor: at `step*axis + spread*tap + low`. A window
+    has `taps` places."""
 
     dim: int
     axis: Axis
@@ -61,11 +62,10 @@ class Slide:
     step: int
     spread: int
     low: int
+    taps: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def taps(self) -> int:
-        """Places of a window."""
-        return self.tap.size.constant or 1
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "taps", self.tap.size.constant or 1)
 
     @property
     def is_tiling(self) -> bool:
@@ -97,7 +97,11 @@ class Image:
 
     def has(self, axis: Axis) -> bool:
         """Whether what is read depends on an axis of the region."""
-        return any(axis.name in e.vocabulary for e in self.read.index)
+        name = axis.name
+        for e in self.read.index:  # a loop: each candidate asks
+            if name in e.vocabulary:
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)

@@ -249,7 +249,7 @@ class Plan:
     @property
     def widest(self) -> int:
         """Elements that a thread moves at once, at most."""
-        return max((v.width for v in self.vectorize), default=1)
+        return max([v.width for v in self.vectorize], default=1) if self.vectorize else 1
 
     @property
     def takes_turns(self) -> bool:

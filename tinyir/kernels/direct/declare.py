@@ -38,8 +38,8 @@ def rows_of(plan: Plan, kernel: Windowed) -> Rows | None:
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
-    sums = accumulators(plan, problem)
     block = Block.of(plan, problem.kernel)
+    sums = accumulators(block)
     ahead = rows_of(plan, problem.kernel)
     beside = max(_beside(block, fold, ahead is not None) for fold in problem.kernel.folds)
     registers = allotted(plan, sums + beside + ADDRESSING)
@@ -83,11 +83,10 @@ def is_held(block: Block) -> bool:
     return is_loop or not kernel.is_across or fold.is_of_elements or not fold.images[0].has(kernel.planes[-1])
 
 
-def accumulators(plan: Plan, problem: Problem) -> int:
+def accumulators(block: Block) -> int:
     """32-bit registers of the results of all folds."""
-    block = Block.of(plan, problem.kernel)
     results = block.results // block.rows * block.slots
-    return sum(results * max(1, f.reduce.dtype.bytes // 4) for f in problem.kernel.folds)
+    return sum(results * max(1, f.reduce.dtype.bytes // 4) for f in block.kernel.folds)
 
 
 def held(block: Block) -> int:

@@ -139,7 +139,7 @@ def _judged(plan: Plan, problem: Problem, card: Device) -> Proposal:
     block = Block.of(plan, problem.kernel)
     row = held(block)
     rows = row if is_ahead(plan) else 2 * row
-    taken = accumulators(plan, problem) + (rows + kept(block) if plan.cache else row)
+    taken = accumulators(block) + (rows + kept(block) if plan.cache else row)
     stop = over_registers(taken, card)
     return Proposal(plan, stop or (over_registers(2 * row, card) if row > MOST_ROW else ""))
 

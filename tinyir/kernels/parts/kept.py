@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterator
 
 from ...ir.body import Body, Gather, Random, Read, Reduce, Ref, operands_of, walk
@@ -15,7 +16,7 @@ from .point import free_axes
 def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
     """32-bit registers that a thread needs for one of the neighbours along axes that it moves in one access: of all
     that it reads of them, and of a map's folds and writes."""
-    words = _words(_moved(region, along))
+    words = _words(_moved(region, frozenset(along)))
     if is_row:
         return words
     folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
@@ -24,7 +25,7 @@ def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
 
 def bytes_beside(region: Region, along: Collection[str]) -> int:
     """Bytes that a thread reads of one of the neighbours along axes, of all tensors."""
-    return sum(body.dtype.bytes for body in dict.fromkeys(_moved(region, along)) if isinstance(body, Read))
+    return sum(body.dtype.bytes for body in dict.fromkeys(_moved(region, frozenset(along))) if isinstance(body, Read))
 
 
 def words_resident(region: Region, kernel: Row) -> int:
@@ -32,11 +33,12 @@ def words_resident(region: Region, kernel: Row) -> int:
     return _words(used_twice(region, {a.name for a in kernel.row if a in region.iters}))
 
 
-def _moved(region: Region, along: Collection[str]) -> list[Body]:
+@functools.lru_cache(maxsize=1024)
+def _moved(region: Region, along: frozenset[str]) -> tuple[Body, ...]:
     """The distinct reads and random numbers that vary along axes; a read once for each place at which it is
     gathered."""
     nodes = dict.fromkeys(found for body in bodies_of(region) for found in _read_in(body, ()))
-    return [n for n, _ in nodes if set(along) & names_in(n.index if isinstance(n, Read) else (n.index,))]
+    return tuple(n for n, _ in nodes if along & names_in(n.index if isinstance(n, Read) else (n.index,)))
 
 
 def _read_in(body: Body, gathers: tuple[Body, ...]) -> Iterator[tuple[Body, tuple[Body, ...]]]:
