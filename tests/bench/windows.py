@@ -53,6 +53,9 @@ LAYERS = (
     ("grouped", 256, 28, 256, 3, 1, 32),
     ("grouped", 512, 14, 512, 3, 1, 32),
     ("grouped", 1024, 7, 1024, 3, 1, 32),
+    ("grouped", 192, 28, 192, 3, 1, 8),
+    ("grouped", 384, 28, 384, 3, 1, 8),
+    ("grouped", 320, 14, 320, 3, 1, 8),
     ("stem", 3, 224, 64, 7, 2, 1),
     ("stem", 3, 224, 32, 3, 2, 1),
     ("stem", 1, 112, 32, 3, 1, 1),
@@ -173,6 +176,7 @@ def others_of(case: Case, module: Any, count: int) -> list[Any]:
     from tinyir.kernels import direct, haloed
     from tinyir.kernels.family import Problem
     from tinyir.kernels.problem import kernel_of
+    from tinyir.kernels.resources import taken_by
     from tinyir.kit.records import replace
     from tinyir.lower.plan import card_of
 
@@ -187,8 +191,8 @@ def others_of(case: Case, module: Any, count: int) -> list[Any]:
     if kernel is None or not count:
         return []
     problem, card = Problem((one,), kernel, module.program.model), card_of("sm90", card_here())
-    fits = card.arch.smem_per_cta
-    proposed = [p for p in family.space(problem, card) if family.declare(p.plan, problem).smem <= fits]
+    every = [p for p in family.space(problem, card) if family.declare(p.plan, problem).smem <= card.arch.smem_per_cta]
+    proposed = [p for p in every if taken_by(p.plan, family.declare(p.plan, problem)).occupancy]
     plans = [p.plan for p in proposed if not p.stop and p.plan != module.plans[-1]]
     return [
         replace(module, plans=(*module.plans[:-1], plan))

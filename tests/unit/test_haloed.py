@@ -4,13 +4,14 @@ what is none, how often an image is fetched, and the sample of the seed."""
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region
+from tinyir.ir import manifest, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.kernels import haloed
@@ -18,6 +19,7 @@ from tinyir.kernels.check import check as check_families
 from tinyir.kernels.family import Problem
 from tinyir.kernels.haloed.halo import Halo, halo_of
 from tinyir.kernels.problem import kernel_of
+from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower.plan import card_of
 from tinyir.play.region import play
@@ -25,8 +27,6 @@ from tinyir.target.arch import ARCHS
 
 from .stages import needs_host_compiler
 from .test_windows_fetched import CONV, conv, drawn, ran, whole_numbers
-
-FIRST = "for i0: 2, i1: 64, i2: 9, i3: 8"
 
 
 def problem_of(text: str) -> Problem:
@@ -42,19 +42,6 @@ def plans_of(text: str, arch: str = "sm90") -> list[Any]:
     problem, most = problem_of(text), ARCHS[arch].smem_per_cta
     found = (p.plan for p in haloed.FAMILY.space(problem, card_of(arch, None)))
     return [p for p in found if haloed.FAMILY.declare(p, problem).smem <= most]
-
-
-def images_first(text: str) -> str:
-    """The convolution with the channels before the columns, where no 4 bytes of them are contiguous."""
-    return (
-        text.replace("X : fp16[2, 9, 8, 64]", "X : fp16[2, 64, 9, 8]")
-        .replace("Y : fp16[2, 9, 8, 64]", "Y : fp16[2, 64, 9, 8]")
-        .replace("X[i0, 1*i1 + 1*k1 - 1, 1*i2 + 1*k2 - 1, k0]", "X[i0, k0, 1*i2 + 1*k1 - 1, 1*i3 + 1*k2 - 1]")
-        .replace("0 <= 1*i2 + 1*k2", "0 <= 1*i3 + 1*k2")
-        .replace("0 <= 1*i1 + 1*k1", "0 <= 1*i2 + 1*k1")
-        .replace("W[i3, ", "W[i1, ")
-        .replace("for i0: 2, i1: 9, i2: 8, i3: 64", FIRST)
-    )
 
 
 def check_drawn(seed: int, **more: Any) -> bool:
@@ -119,19 +106,72 @@ def test_a_cta_takes_the_factor_of_expanded_windows_once() -> None:
     assert {s.to.name for s in statements(loop.body) if isinstance(s, nodes.Copy)} == {"image"} < copies
 
 
+def apart(text: str) -> str:
+    """A convolution of two axes whose image has its channels before rows and columns."""
+    text = re.sub(r"X : fp16\[(\d+), (\d+), (\d+), (\d+)\]", r"X : fp16[\1, \4, \2, \3]", text)
+    return re.sub(r"X\[i0, ([^,\]]+), ([^,\]]+), k0\]", r"X[i0, k0, \1, \2]", text)
+
+
 @needs_host_compiler
 @pytest.mark.parametrize("arch", ["sm80", "sm90"])
-def test_channels_that_lie_apart_are_copied_one_by_one(arch: str) -> None:
-    text = images_first(conv(**CONV))
-    assert FIRST in text
-    module = region.parse(text)
-    one = plans_of(text, arch)[0]
-    assert one.vectorize == ()
+@pytest.mark.parametrize(("columns", "width"), [(8, 4), (10, 2), (9, 1)])
+def test_channels_that_lie_apart_come_by_their_columns(arch: str, columns: int, width: int) -> None:
+    """As many at once as the rows of memory begin on; an odd number of columns one by one."""
+    text = apart(conv(**CONV | {"sizes": [9, columns]}))
+    module, one = region.parse(text), plans_of(text, arch)[0]
+    assert one.widest == width
     planned = plan.Module(module, (one,))
     (kernel,) = to_gpu.lower(planned).kernels
-    assert [s.to.name for s in statements(kernel.body) if isinstance(s, nodes.Copy)] == ["image"]
+    filled = [s for s in statements(kernel.body) if isinstance(s, (nodes.Copy, nodes.Store)) and s.to.name == "image"]
+    ways = {(type(s), s.vector) for s in filled}  # of what is inside of the image, and zeros
+    assert ways == {(nodes.Store, 8) if width > 1 else (nodes.Copy, 1)}
+    text = manifest.show(to_cu.lower(to_gpu.lower(planned)))
+    assert ("*(vector_of<fp16, 8> *)&swizzled_at<128>(image" in text) == (width > 1)  # 16 bytes at once
     arrays = whole_numbers(module)
     assert np.array_equal(ran(planned, arrays)["Y"], play(module, arrays)["Y"])
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"channels": 72, "made": 24},
+        {"channels": 20, "before": [1, 3], "behind": [0, 2]},
+        {"steps": [2, 2], "sizes": [9, 20]},
+        {"steps": [1, 3], "sizes": [9, 36], "before": [0, 0], "behind": [0, 0]},
+        {"spread": [2, 2], "before": [2, 2], "behind": [2, 2]},
+        {"window": [2, 5], "sizes": [5, 44]},
+    ],
+)
+def test_columns_are_turned_as_playback_has_them(more: dict[str, Any]) -> None:
+    """Channels that fill no block, windows that begin anywhere, by steps, spread: on each kind of plan."""
+    text = apart(conv(**CONV | more))
+    module, found = region.parse(text), {p.stages == 1: p for p in plans_of(text)}
+    arrays = whole_numbers(module)
+    for one in (*found.values(), *(replace(p, vectorize=()) for p in found.values())):
+        assert one.widest in (1, 4)
+        assert np.array_equal(ran(plan.Module(module, (one,)), arrays)["Y"], play(module, arrays)["Y"]), one.tile
+
+
+def test_threads_that_turn_columns_store_to_other_banks() -> None:
+    """Eight threads that store 16 bytes each at once meet all 32 banks of a swizzled tile."""
+    text = apart(conv(**CONV | {"sizes": [16, 32]}))
+    for one in plans_of(text):
+        (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
+        store, *_ = (s for s in statements(kernel.body) if isinstance(s, nodes.Store) and s.to.name == "image")
+        (loop,) = (s for s in statements(kernel.body) if isinstance(s, nodes.For) and s.name == "n")
+        lets = {
+            s.name: s.value for s in statements(loop.body) if isinstance(s, nodes.Let)
+        }  # the same to load and store
+        for first in range(0, 64, 8):
+            banks = set()
+            for thread in range(first, first + 8):
+                at: dict[str, int] = {"thread.x": thread, "n": 0, "m": 0, "a": 0, "v": 0}
+                for name in ("item", "rest", "stretch", "down", "oct"):
+                    at[name] = lets[name].evaluate(at)
+                place, channel = (e.evaluate(at) for e in store.to.index)
+                banks.add(channel // 8 ^ place % 8)
+            assert len(banks) == 8
 
 
 @needs_host_compiler

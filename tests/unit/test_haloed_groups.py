@@ -32,16 +32,18 @@ def grouped(
     is_last: bool = True,
     is_packed: bool = True,
     is_swapped: bool = False,
+    columns: int = 11,
 ) -> str:
-    """Region text of a convolution of images of 9 x 11 in groups of `channels`, each of which makes `made`. `is_last`:
-    channels are innermost; `is_packed`: of the weights too; `is_swapped`: what is made is counted before the rows."""
-    high, wide = (9 - 1) // step + 1, (11 - 1) // step + 1
+    """Region text of a convolution of images of 9 rows of `columns` in groups of `channels`, each of which makes
+    `made`. `is_last`: channels are innermost; `is_packed`: of the weights too; `is_swapped`: what is made is counted
+    before the rows."""
+    high, wide = (9 - 1) // step + 1, (columns - 1) // step + 1
     image, result = groups * channels, groups * made
     row, column, maker = ("i3", "i4", "i2") if is_swapped else ("i2", "i3", "i4")
     at = f"{step}*{row} + k1 - 1", f"{step}*{column} + k2 - 1"
     channel, to = f"{channels}*i1 + k0", f"{made}*i1 + {maker}"
     tensors = {
-        "X": [2, 9, 11, image] if is_last else [2, image, 9, 11],
+        "X": [2, 9, columns, image] if is_last else [2, image, 9, columns],
         "W": [result, 3, 3, channels] if is_packed else [result, channels, 3, 3],
         "B": [result],
         "Y": [2, high, wide, result] if is_last else [2, result, high, wide],
@@ -60,7 +62,7 @@ def grouped(
         *told,
         f"  for {', '.join(f'{a}: {extents[a]}' for a in sorted(extents))}",
         f"    %c = reduce sum ({summed}{channels}) : fp32 {{ mul(X[{', '.join(read)}] where 0 <= {at[0]} < 9 and "
-        f"0 <= {at[1]} < 11 else 0.0, W[{', '.join(weight)}]) : fp32 }}",
+        f"0 <= {at[1]} < {columns} else 0.0, W[{', '.join(weight)}]) : fp32 }}",
         f"    %b = broadcast_in_dim(cast(B[{to}]) : fp32, dims=[1, {maker[1:]}])",
         f"  yield Y[{', '.join(written)}] = cast(relu(add(%c, %b))) : fp16\n",
     ]
@@ -84,6 +86,13 @@ FORMS: list[dict[str, Any]] = [
     {"groups": 3, "channels": 8, "made": 32, "is_packed": False},
     {"groups": 5, "made": 8},
     {"groups": 2, "channels": 32, "made": 8, "is_last": False, "is_swapped": True},
+    {"columns": 12, "is_last": False, "is_swapped": True},
+    {"columns": 20, "groups": 3, "channels": 32, "made": 48, "step": 2, "is_last": False, "is_swapped": True},
+    {"columns": 10, "groups": 12, "channels": 4, "made": 4, "is_last": False, "is_swapped": True},
+    {"groups": 4, "channels": 24, "made": 24},
+    {"groups": 5, "channels": 20, "made": 20, "is_packed": False},
+    {"columns": 12, "groups": 3, "channels": 48, "made": 48, "is_last": False, "is_swapped": True},
+    {"groups": 3, "channels": 40, "made": 24, "step": 2, "is_swapped": True},
 ]
 
 
@@ -102,7 +111,7 @@ def test_groups_are_multiplied_as_playback_does(form: dict[str, Any], arch: str)
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("each", [16, 8, 4])
+@pytest.mark.parametrize("each", [24, 16, 8, 4])
 def test_what_is_infinite_stays_in_its_group(each: int) -> None:
     text = grouped(**PLAIN | {"channels": each, "made": each})
     module, one = region.parse(text), plans_of(text)[0]
@@ -133,9 +142,10 @@ def test_tensor_cores_multiply_what_a_group_has_and_no_more(form: dict[str, Any]
     for one in plans_of(text):
         (kernel,) = to_gpu.lower(plan.Module(region.parse(text), (one,))).kernels
         made = one.warp_tile[1 - halo.side]
-        fragments = made // min(made, shape["made"]) * one.warp_tile[halo.side] // 16
+        whole = -(-shape["made"] // 16) * 16 if shape["made"] > 16 else shape["made"]  # whole fragments, or a part
+        fragments = made // min(made, whole) * one.warp_tile[halo.side] // 16
         of_row = -(-3 * shape["channels"] // 16)  # of few channels the taps of a row are side by side
-        of_sum = 3 * of_row if shape["channels"] < 16 else 9 * shape["channels"] // 16
+        of_sum = 3 * of_row if shape["channels"] < 16 else 9 * -(-shape["channels"] // 16)
         assert products_of(kernel.body) == fragments * of_sum
 
 

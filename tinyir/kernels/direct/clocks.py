@@ -136,9 +136,12 @@ def _pairs(block: Block, fold: Fold) -> int:
 
 
 def _factors(block: Block, fold: Fold) -> int:
-    """How often the factors of a tap are fetched: for each row of results, of a walk once."""
-    taps = fold.images[0].columns.taps
-    return taps * (fold.images[0].rows.taps if block.walk > 1 else _pairs(block, fold))
+    """How often the factors of a tap are fetched: for each row of results, of a walk once, and once in each turn of
+    rows that are written out (of one turn the fitted costs have it)."""
+    taps, rows = fold.images[0].columns.taps, fold.images[0].rows
+    if block.walk == 1 and block.is_written and _turns(fold) > 1:
+        return taps * (rows.taps if rows else 1) * _turns(fold)
+    return taps * (rows.taps if block.walk > 1 else _pairs(block, fold))
 
 
 def _issued(block: Block, fold: Fold, region: Region, ahead: Rows | None) -> float:

@@ -11,13 +11,16 @@ from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.tile_clocks import roofline, worked_clocks
 from ..resources import threads_of
-from .declare import WARP, deep_of, is_expanded, is_whole, piece_of, rows_of, tiles_of
-from .halo import ALONG, DEPTH, STEP, Halo, halo_of
+from .declare import WARP, deep_of, is_apart, is_expanded, is_whole, piece_of, rows_of, tiles_of
+from .halo import ALONG, DEPTH, OCT, STEP, Halo, halo_of
 
 SHARED_BYTES = 128  # a clock, of an SM
 BANK = 8  # channels of a place that neighbouring places have in other banks
 COPY_ISSUE = 24  # clocks of a scheduler for 32 elements of the image that are copied one by one
 ASYNC_ISSUE = 16  # and for 32 copies of several
+TURN_ISSUE = 60  # for 32 threads that turn columns of 8 channels: addresses, guards, loads
+TURN_ISSUE_OF_COLUMN = 8  # and for each column, which takes four words apart and stores them
+TURN_WAIT = 800  # of a thread for these
 APART_WAIT = 210  # of a thread for an element that it copies by itself
 COPY_WAIT = 900  # clocks until the image's tile is there
 STEP_CLOCKS = 160  # a step's barrier, and the latency of its first fragments
@@ -25,6 +28,7 @@ PLACED = 11.5  # clocks for 32 elements of an image whose windows are expanded: 
 MOVED = 4.5  # and for 32 elements of these
 ENDED_CLOCKS = 0.1  # of an element of the tile, for what follows the sum
 APART_ENDED = 0.02  # and for each further group of its fragment
+GATHERED = 1.45  # times the clocks of products whose fragments come by words: 6 timings of groups of 4 and 8
 ISSUE = 0.65  # share of the instruction's ceiling that the products reach
 
 
@@ -57,11 +61,21 @@ def _ring(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]:
     """Clocks that a tile takes of the SM, and those in which it only waits."""
     halo, device = halo_of(problem.region, problem.kernel), at.device
     steps = extent_of(halo.taps).evaluate(at.sizes) * halo.blocks
-    image = halo.places(rows_of(plan, halo)[0]) * DEPTH * halo.blocks
-    each = COPY_ISSUE if halo.width == 1 else ASYNC_ISSUE
-    copied = image / halo.width * each / WARP / device.arch.schedulers
+    copied, waited = _image(plan, halo, halo.blocks, device.arch.schedulers)
     products, fragments = _multiplied(plan, problem, at, DEPTH)
-    return copied + steps * max(products, fragments), COPY_WAIT + steps * STEP_CLOCKS
+    return copied + steps * max(products, fragments), waited + steps * STEP_CLOCKS
+
+
+def _image(plan: Plan, halo: Halo, blocks: int, schedulers: int) -> tuple[float, float]:
+    """Clocks in which an SM's schedulers bring in the tile of the image, and those in which a CTA waits for it."""
+    rows, threads = rows_of(plan, halo)[0], threads_of(plan)
+    if is_apart(plan, halo):
+        count = DEPTH // OCT * halo.pieces(plan.widest) * halo.high(rows) * blocks
+        issued = count * (TURN_ISSUE + TURN_ISSUE_OF_COLUMN * plan.widest) / WARP
+        return issued / schedulers, -(-count // threads) * TURN_WAIT
+    image = halo.places(rows) * DEPTH * blocks
+    copied = image / halo.width * (ASYNC_ISSUE if halo.width > 1 else COPY_ISSUE) / WARP / schedulers
+    return copied, image / threads * APART_WAIT if halo.width == 1 else COPY_WAIT
 
 
 def _expanded(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]:
@@ -75,11 +89,9 @@ def _expanded(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, floa
 def _packed(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]:
     """The same of groups."""
     halo, device = halo_of(problem.region, problem.kernel), at.device
-    image = halo.places(rows_of(plan, halo)[0]) * DEPTH
-    each = COPY_ISSUE if halo.width == 1 else ASYNC_ISSUE
-    copied = image / halo.width * each / WARP / device.arch.schedulers
-    waiting = COPY_WAIT if halo.width > 1 else image / threads_of(plan) * APART_WAIT
-    return copied + max(_multiplied(plan, problem, at, plan.tile[2])), waiting + plan.tile[2] / STEP * STEP_CLOCKS / 2
+    copied, waited = _image(plan, halo, 1, device.arch.schedulers)
+    worked = max(_multiplied(plan, problem, at, plan.tile[2])) * (GATHERED if halo.is_narrow else 1)
+    return copied + worked, waited + plan.tile[2] / STEP * STEP_CLOCKS / 2
 
 
 def _multiplied(plan: Plan, problem: Problem, at: Conditions, depth: int) -> tuple[float, float]:

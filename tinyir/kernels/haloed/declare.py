@@ -52,7 +52,7 @@ def _beside(plan: Plan, halo: Halo) -> int:
 
 def row_of(plan: Plan, halo: Halo) -> int:
     """Elements of the fragments of a row of the image."""
-    return plan.warp_tile[halo.side] * (halo.channel.size.constant or 0)
+    return plan.warp_tile[halo.side] * halo.room
 
 
 def is_whole(plan: Plan) -> bool:
@@ -65,6 +65,11 @@ def is_expanded(plan: Plan, halo: Halo) -> bool:
     return is_whole(plan) and not halo.groups
 
 
+def is_apart(plan: Plan, halo: Halo) -> bool:
+    """Whether the image comes in by accesses along its columns, since its channels are not contiguous."""
+    return halo.width == 1 and plan.widest > 1
+
+
 def deep_of(plan: Plan, halo: Halo) -> int:
     """Channels of a place in shared memory."""
     return halo.channel.size.constant if is_expanded(plan, halo) else DEPTH
@@ -73,7 +78,7 @@ def deep_of(plan: Plan, halo: Halo) -> int:
 def piece_of(plan: Plan, halo: Halo) -> int:
     """What a warp makes at a time: of groups, of one, or of those that fill a fragment."""
     part = plan.warp_tile[1 - halo.side]
-    return min(part, max(halo.of_group, FRAGMENT_ROWS)) if halo.groups else part
+    return min(part, max(halo.made_room, FRAGMENT_ROWS)) if halo.groups else part
 
 
 def rows_of(plan: Plan, halo: Halo) -> tuple[int, int]:
@@ -85,7 +90,7 @@ def tiles_of(plan: Plan, halo: Halo, sizes: Mapping[str, int]) -> int:
     """How many tiles there are."""
     rows, _ = rows_of(plan, halo)
     down = extent_of(halo.images).evaluate(sizes) * halo.rows.size.ceildiv(rows).evaluate(sizes)
-    across = halo.columns.size.ceildiv(ALONG) * extent_of(halo.made).ceildiv(plan.tile[1 - halo.side])
+    across = halo.columns.size.ceildiv(ALONG) * halo.slots.ceildiv(plan.tile[1 - halo.side])
     return down * across.evaluate(sizes)
 
 
@@ -122,6 +127,7 @@ __all__ = [
     "arrays_of",
     "declare",
     "deep_of",
+    "is_apart",
     "is_expanded",
     "is_whole",
     "piece_of",

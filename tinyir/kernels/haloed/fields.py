@@ -5,7 +5,6 @@ groups it has what those make whose channels are side by side in a block."""
 from __future__ import annotations
 
 from ...ir.plan import Async, Load, Plan, Vectorize
-from ...ir.traits import extent_of
 from ...target.hopper import SWIZZLE_BYTES
 from ..accepts import Accepts, Fields, bound, only, where
 from ..candidate import parts_of_axes
@@ -33,26 +32,26 @@ def fields(case: Case) -> Fields:
     groups = halo if isinstance(halo, Halo) and halo.groups else None
     sides = [f"{ALONG}*n"] * 2
     if groups:
-        sides[1 - groups.side] = str(groups.packed * groups.of_group)
+        sides[1 - groups.side] = str(groups.packed * groups.made_room)
 
     def is_tile(tile: tuple[int, ...]) -> bool:
-        is_made = not groups or tile[1 - groups.side] == groups.packed * groups.of_group
+        is_made = not groups or tile[1 - groups.side] == groups.packed * groups.made_room
         return tile[2] == depths[is_alone] and all(n % STEP == 0 for n in tile[:2]) and is_made
 
     def is_part(part: tuple[int, ...]) -> bool:
         is_cut = not groups or len(part) == 2 and is_of_groups(part[1 - groups.side], groups)
-        return len(part) == 2 and all(n & (n - 1) == 0 and n >= STEP for n in part) and is_cut
+        return len(part) == 2 and all(n % STEP == 0 for n in part) and is_cut
 
     return {
         "tile": where(f"[{', '.join(sides)}, {depths[is_alone]}]", is_tile),
-        "warp_tile": where(f"[2^n, 2^n], {STEP} <= 2^n", is_part),
+        "warp_tile": where(f"[{STEP}*n, {STEP}*n]", is_part),
         "threads": where("[x]", lambda threads: len(threads) == 1),
         "stages": only(*stages),
         "bind": bound(*binds(kernel)),
         "persistent": _persistent(plan, halo) if is_alone and isinstance(halo, Halo) else only(0),
         "cache": only(cached(kernel)),
         "load": only(loads) if isinstance(halo, Halo) else where(", ".join(tensors_of(kernel)), lambda _: False),
-        "vectorize": only(along(halo)) if isinstance(halo, Halo) and is_moved else only(()),
+        "vectorize": only(*ways(halo)) if isinstance(halo, Halo) and is_moved else only(()),
         "async": only(*(Async(ahead) for ahead in range(1, plan.stages))) if plan.stages > 1 else only(None),
         "barrier": only(barrier_of(halo) if isinstance(halo, Halo) and is_moved else "cta"),
     }
@@ -60,12 +59,12 @@ def fields(case: Case) -> Fields:
 
 def is_of_groups(part: int, halo: Halo) -> bool:
     """Whether a warp's part of what is made is whole groups, or a part of one."""
-    return part % halo.of_group == 0 or halo.of_group % part == 0
+    return part % halo.made_room == 0 or halo.made_room % part == 0
 
 
 def parts_of(plan: Plan, halo: Halo) -> int:
     """Parts of what is made, of one of which a CTA computes tiles."""
-    return -(-(extent_of(halo.made).constant or 1) // plan.tile[1 - halo.side])
+    return -(-(halo.slots.constant or 1) // plan.tile[1 - halo.side])
 
 
 def _persistent(plan: Plan, halo: Halo) -> Accepts:
@@ -95,8 +94,17 @@ def load_of(halo: Halo | str, tensor: str, is_image: bool, is_async: bool) -> Lo
 
 
 def along(halo: Halo) -> tuple[Vectorize, ...]:
-    """Channels that one copy of the image moves."""
+    """Channels that one copy of the image moves, or columns where channels are not contiguous."""
+    if halo.along > 1:
+        return (Vectorize(halo.columns.name, halo.along),)
     return (Vectorize(halo.channel.name, halo.width),) if halo.width > 1 else ()
+
+
+def ways(halo: Halo) -> tuple[tuple[Vectorize, ...], ...]:
+    """The ways in which the image may come in: along columns also by fewer of them, or one by one."""
+    if halo.along == 1:
+        return (along(halo),)
+    return (*((Vectorize(halo.columns.name, n),) for n in range(2, halo.along + 1, 2)), ())
 
 
 def barrier_of(halo: Halo) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 
 from ...ir.body import Axis, Read
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.neighbours import is_multiple
 from ...ir.region import Region
 from ...ir.runs import offset_of
@@ -29,6 +29,8 @@ ALONG = 16  # results of a row of the tile: those of one fragment
 DEPTH = 64  # channels of a block: a swizzled row
 FEW = 8  # channels up to which windows are expanded on the chip
 MOST_SUM = 512  # elements of the sum then
+OCT = 8  # channels that one store has of a place: 16 bytes
+MOST_ALONG = 4  # columns that an access has where channels are not contiguous
 STEP = 16
 LEAST_GROUP = 4  # channels of a group that is multiplied, and what it makes
 
@@ -37,7 +39,8 @@ LEAST_GROUP = 4  # channels of a group that is multiplied, and what it makes
 class Halo:
     """The image of a contraction: on which `side` of the product it is, and its channels; `taps` are the sum's other
     axes, in its order. `width` channels are what one copy of the image moves, `beside` what one of the other factor
-    does; 1 where no 4 bytes of them are contiguous. `no_ring` says in words why the other factor has no ring of tiles,
+    does; 1 where no 4 bytes of them are contiguous: then the image may be read along its columns, `along` of them at
+    once, 1 where rows do not begin on an access. `no_ring` says in words why the other factor has no ring of tiles,
     and is empty where it has; `depth` is what a tile has of the sum without one: a row of expanded windows with zeros
     at its end, the whole sum of `groups`; 0 where there are too many channels. `made` begins with the groups."""
 
@@ -49,6 +52,7 @@ class Halo:
     groups: tuple[Axis, ...]
     made: tuple[Axis, ...]
     width: int
+    along: int
     beside: int
     no_ring: str
     depth: int
@@ -86,7 +90,14 @@ class Halo:
     @property
     def packed(self) -> int:
         """Groups whose channels a place of the image has in shared memory."""
-        return DEPTH // (self.channel.size.constant or DEPTH)
+        return DEPTH // self.room
+
+    @property
+    def room(self) -> int:
+        """Places for the channels of a group, which have zeros behind them: those of whole fragments, where one has not
+        several taps."""
+        count = self.channel.size.constant or DEPTH
+        return count if count < STEP else -(-count // STEP) * STEP
 
     @property
     def of_group(self) -> int:
@@ -94,9 +105,36 @@ class Halo:
         return extent_of(self.made[len(self.groups) :]).constant or 0
 
     @property
+    def made_room(self) -> int:
+        """Places for what a group makes: those of whole fragments, or a part of one that several groups share."""
+        return self.of_group if STEP % self.of_group == 0 else -(-self.of_group // STEP) * STEP
+
+    @property
+    def slots(self) -> Expr:
+        """Places for all that is made."""
+        return extent_of(self.groups) * self.made_room if self.groups else extent_of(self.made)
+
+    def made_at(self, slot: Expr) -> tuple[Expr, tuple[Bound, ...]]:
+        """What is made at a place, and under which guard anything is."""
+        room, count = (self.made_room, self.of_group) if self.groups else (1, 1)
+        if room == count:
+            return slot, ()
+        rest = slot - room * (slot // room)
+        return count * (slot // room) + rest, (Bound(rest, upper=Expr.of(count)),)
+
+    def channel_at(self, block: Expr, place: Expr) -> tuple[Expr, tuple[Bound, ...]]:
+        """The channel of the image that a place of a block has, and under which guard it has one."""
+        count = self.channel.size.constant or DEPTH
+        if not self.groups or count == self.room and self.packed * count == DEPTH:
+            return DEPTH * block + place, ()
+        group = place // self.room if self.packed > 1 else ZERO
+        rest = place - self.room * group
+        return count * (self.packed * block + group) + rest, (Bound(rest, upper=Expr.of(count)),)
+
+    @property
     def at_once(self) -> int:
         """Groups that make what is in one fragment: each has a sum of its own."""
-        return max(1, STEP // self.of_group) if self.groups else 1
+        return max(1, STEP // self.made_room) if self.groups else 1
 
     @property
     def is_narrow(self) -> bool:
@@ -116,6 +154,15 @@ class Halo:
     def wide(self) -> int:
         """Places of a row in shared memory."""
         return self.apart * self.image.columns.step
+
+    def pieces(self, width: int) -> int:
+        """Accesses of this many columns that have the places of a row."""
+        return -(-(self.image.columns.low % width + self.wide) // width)
+
+    def at_column(self, place: Expr) -> Expr:
+        """Where in shared memory the place of a row is that has this number in the image."""
+        step = self.image.columns.step
+        return place // step + (self.apart * (place - step * (place // step)) if step > 1 else 0)
 
     def places(self, rows: int) -> int:
         """Places of the image that this number of rows of results covers."""
@@ -153,14 +200,17 @@ def halo_of(region: Region, kernel: Contraction) -> Halo | str:
     taps, other = tuple(a for a in kernel.sum if a != channel), (kernel.lhs, kernel.rhs)[1 - side]
     no_ring, count = _no_ring(region, kernel, other, channel, taps), extent_of(kernel.sum).constant or MOST_SUM
     made = kernel.groups[1 - side]
-    widths = _width(region, image.read, channel, kernel.batch), _width(region, other, channel)
+    width = _width(region, image.read, channel, kernel.batch)
+    whole = channel.size * (extent_of(kernel.batch) if DEPTH % channel.size.constant == 0 else 1)
+    is_apart = width == 1 and is_multiple(whole, OCT)
+    widths = width, _along(image, shape) if is_apart else 1, _width(region, other, channel)
     if kernel.batch:
         if not _is_packed(kernel, image, channel, made) or kernel.factors[1 - side] is not other:
             return Phrase("groups whose channels neither divide 16 nor are a multiple of it")
         own = kernel.batch, (*kernel.batch, *made), *widths, Phrase("groups, of which a tile has several")
-        found = Halo(image, side, channel, taps, images, *own, count)
+        found = Halo(image, side, channel, taps, images, *own, 0)
         if not found.is_narrow:
-            return found
+            return replace(found, depth=(extent_of(taps).constant or 1) * found.room)
         if {image.rows.tap, image.columns.tap} != {*taps}:
             return Phrase("windows of one axis")
         return replace(found, depth=(image.rows.tap.size.constant or 1) * found.line)
@@ -179,10 +229,11 @@ def _is_packed(kernel: Contraction, image: Image, channel: Axis, made: tuple[Axi
     if any(e is not None and groups & set(e.names()) for e in asked):
         return False
     count, of_group = channel.size.constant, extent_of(made).constant or 0
+    if min(count, of_group) < LEAST_GROUP or count > DEPTH or count < STEP and DEPTH % count:
+        return False
+    packed = DEPTH // (count if count < STEP else -(-count // STEP) * STEP)
     return (
-        min(count, of_group) >= LEAST_GROUP
-        and DEPTH % count == 0
-        and (of_group % STEP == 0 or STEP % of_group == 0 and DEPTH // count * of_group % STEP == 0)
+        (of_group > STEP or STEP % of_group != 0 or packed * of_group % STEP == 0)
         and extent_of(kernel.sum).constant is not None
         and kernel.siblings == 1
     )
@@ -198,6 +249,15 @@ def _no_ring(region: Region, kernel: Contraction, other: Read, channel: Axis, ta
     return ""
 
 
+def _along(image: Image, shape: tuple[Expr, ...]) -> int:
+    """Columns that one access moves, two at least: 1 where rows of memory do not begin on one."""
+    if image.columns.dim != len(shape) - 1 or OCT * image.read.dtype.bytes != COPIES[0]:
+        return 1
+    ends = [e for dim, b in image.inside if dim == image.columns.dim for e in (b.lower, b.upper) if e is not None]
+    found = (n for n in (MOST_ALONG, MOST_ALONG // 2) if all(is_multiple(e, n) for e in (shape[-1], *ends)))
+    return next(found, 1)
+
+
 def _width(region: Region, read: Read, channel: Axis, groups: tuple[Axis, ...] = ()) -> int:
     """Channels that one asynchronous copy moves, of these groups together; 1 where no 4 bytes of them are
     contiguous."""
@@ -205,7 +265,8 @@ def _width(region: Region, read: Read, channel: Axis, groups: tuple[Axis, ...] =
     rest = offset_of(shape, read.index).substitute({a.name: ZERO for a in groups}) - channel.name
     if channel.name in rest.names():
         return 1
-    channels = channel.size * extent_of(groups)
+    is_whole = DEPTH % (channel.size.constant or DEPTH) == 0  # groups are side by side without zeros between them
+    channels = channel.size * extent_of(groups) if is_whole else channel.size
     return next(
         (
             size // read.dtype.bytes
@@ -216,4 +277,4 @@ def _width(region: Region, read: Read, channel: Axis, groups: tuple[Axis, ...] =
     )
 
 
-__all__ = ["ALONG", "DEPTH", "STEP", "Halo", "halo_of"]
+__all__ = ["ALONG", "DEPTH", "OCT", "STEP", "Halo", "halo_of"]

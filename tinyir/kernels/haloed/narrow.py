@@ -72,7 +72,7 @@ class Narrow(Packed):
         halo, fresh, image = self.halo, self.fresh, self.halo.image
         t, n, half, pair = (fresh.expr(word) for word in ("t", "n", "half", "pair"))
         size = halo.channel.size.constant
-        pairs, group = size // PAIR, fresh.expr("wm") // halo.of_group + number
+        pairs, group = size // PAIR, fresh.expr("wm") // halo.made_room + number
         tap = pair // pairs
         lets = {str(half): t // PAIR, str(pair): half + first // PAIR, image.columns.tap.name: tap}
         place = halo.wide * (image.rows.step * fresh.expr("wq") + row) + self.column + n

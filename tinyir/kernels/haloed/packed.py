@@ -47,10 +47,11 @@ class Packed(Expanded):
         """The other factor: what is made, along the taps and the channels of its group."""
         halo, fresh, kernel = self.halo, self.fresh, self.problem.kernel
         r, c, b = fresh.expr("r"), fresh.expr("c"), fresh.expr("b") if self.depth > DEPTH else ZERO
-        first, lets = named(halo.made, fresh.expr("m0") + r, fresh("made"))
+        made, there = halo.made_at(fresh.expr("m0") + r)
+        first, lets = named(halo.made, made, fresh("made"))
         more, inside = self._summed(DEPTH * b + c)
-        guard = () if divides(self.made, extent_of(halo.made)) else below(first, extent_of(halo.made))
-        guard += inside
+        guard = () if divides(self.made, halo.slots) else below(first, extent_of(halo.made))
+        guard += (*there, *inside)
         point = {a.name: Expr.of(a.name) for a in (*halo.made, *halo.taps, halo.channel)}
         value = guarded(guard, Values(self.problem.region, point).at(kernel.factors[1 - halo.side]))
         over = ((str(r), Expr.of(self.made)), (str(c), Expr.of(DEPTH)))
@@ -65,9 +66,11 @@ class Packed(Expanded):
 
     def _summed(self, number: Expr) -> tuple[tuple[tuple[str, Expr], ...], tuple[Bound, ...]]:
         """The tap and the channel of an element of the sum, as integers, and where there is one."""
-        order = (*self.halo.taps, self.halo.channel)
+        halo, size = self.halo, self.halo.channel.size
+        order = (*halo.taps, replace(halo.channel, size=Expr.of(halo.room)))
         at, lets = named(order, number, self.fresh("tap"))
-        return lets, () if divides(DEPTH, extent_of(order)) else below(at, extent_of(order))
+        there = () if size.constant == halo.room else below(Expr.of(halo.channel.name), size)
+        return lets, (*there, *(() if divides(DEPTH, extent_of(order)) else below(at, extent_of(order))))
 
     def _begun(self) -> Iterator[Statement]:
         """The image's tile, when all have read the last one."""
@@ -117,13 +120,13 @@ class Packed(Expanded):
 
     def _tap(self, k: Expr) -> Iterator[Statement]:
         """Those of a tap, with 16 channels of the group after the other."""
-        halo, fresh, channels = self.halo, self.fresh, self.halo.channel.size.constant
+        halo, fresh, channels = self.halo, self.fresh, self.halo.room
         x, w, made = Place(fresh("xf")), Place(fresh("wf")), fresh.expr("wm")
         for step in range(0, channels, STEP):
             yield nodes.Ldmatrix(w, self._blocked("taps", made, channels * k + step), halo.side == 0)
             for q in range(rows_of(self.plan, halo)[1]):
                 for n in range(halo.at_once):
-                    place = self.place_of(fresh.expr("wq") + q), channels * (made // halo.of_group + n) + step
+                    place = self.place_of(fresh.expr("wq") + q), channels * (made // halo.made_room + n) + step
                     yield nodes.Ldmatrix(x, Place(fresh("image"), place), halo.side == 1)
                     yield self._product(q, n, w)
 

@@ -17,6 +17,7 @@ place to begin at. What is outside of the image is zero where it is brought in.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from ...ir.body import Axis, Literal, Read
@@ -34,7 +35,19 @@ from ..parts.fresh import Fresh
 from ..parts.leaving import columns_beside
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable
-from .declare import FRAGMENT_ROWS, WARP, arrays_of, declare, deep_of, is_whole, piece_of, rows_of
+from .apart import filled_apart
+from .declare import (
+    FRAGMENT_ROWS,
+    WARP,
+    arrays_of,
+    declare,
+    deep_of,
+    is_apart,
+    is_expanded,
+    is_whole,
+    piece_of,
+    rows_of,
+)
 from .halo import ALONG, DEPTH, Halo
 
 STEP = 16  # channels of one set of fragments
@@ -101,7 +114,7 @@ class Ring:
         counts = (
             halo.rows.size.ceildiv(rows),
             halo.columns.size.ceildiv(ALONG),
-            extent_of(halo.made).ceildiv(self.made),
+            halo.slots.ceildiv(self.made),
         )
         return (*images, *(Axis(fresh(word), count) for word, count in zip(("th", "tw", "tm"), counts)))
 
@@ -144,42 +157,79 @@ class Ring:
         fill = self._image(fresh.expr("b") if halo.blocks > 1 else ZERO)
         if halo.blocks > 1:
             fill = nodes.For(fresh("b"), ZERO, Expr.of(halo.blocks), (fill,), unroll=0)
-        yield fill
+        t = fresh.expr("t")
+        taps = nodes.For(str(t), ZERO, Expr.of(ahead), (self._taps(t, t, 0), *self._committed(0)), unroll=0)
+        # threads wait for what they turn, so that the taps are on their way before
+        yield from (taps, fill) if is_apart(self.plan, halo) else (fill,)
         if halo.width > 1:
             yield nodes.Commit((IMAGE,))
-        t = fresh.expr("t")
-        yield nodes.For(str(t), ZERO, Expr.of(ahead), (self._taps(t, t, 0), *self._committed(0)), unroll=0)
+        yield from () if is_apart(self.plan, halo) else (taps,)
         yield nodes.Cursor(fresh("p"), self.plan.stages, ahead)
         yield nodes.Cursor(fresh("s"), self.plan.stages)
 
     def _image(self, block: Expr) -> Statement:
         """A block of channels of all places that the tile covers."""
         halo, fresh, image, (rows, _) = self.halo, self.fresh, self.halo.image, rows_of(self.plan, self.halo)
+        if is_apart(self.plan, halo):
+            return filled_apart(self.plan, halo, fresh, functools.partial(self._columns_at, block), block)
         p, ch = fresh.expr("place"), fresh.expr("ch")
         high, beside, wide, w = (fresh.expr(word) for word in ("down", "beside", "across", "channel"))
-        slides = {image.rows.dim: image.rows, image.columns.dim: image.columns}
         lets = [(str(high), p // halo.wide)]
         place = p - halo.wide * high
         if image.columns.step > 1:
             lets.append((str(beside), place // halo.apart))
             place = image.columns.step * (place - halo.apart * beside) + beside
         deep = deep_of(self.plan, halo)
-        lets += [(str(wide), place), (str(w), deep * block + ch)]
-        at = {image.rows.dim: (fresh.expr("row0"), high), image.columns.dim: (fresh.expr("col0"), wide)}
-        places = {dim: s.step * at[dim][0] + at[dim][1] + s.low for dim, s in slides.items()}
-        shape = self.problem.region.tensor(image.read.tensor).type.shape
-        channels = {halo.channel.name: w, **{a.name: ZERO for a in halo.groups}}
-        index = tuple(places[n] if n in places else e.substitute(channels) for n, e in enumerate(image.read.index))
-        bounds = [Bound(places[dim], ZERO, shape[dim]) for dim in sorted(places)]
-        bounds += [Bound(places[dim], b.lower, b.upper) for dim, b in image.inside]
-        bounds += [b.substitute(channels) for b in image.others]
-        bounds += () if divides(deep, halo.channels) else below(w, halo.channels)
-        value = guarded(tuple(dict.fromkeys(bounds)), Read(image.read.tensor, index, image.read.dtype))
+        channel, there = self._channel_at(block, ch)
+        lets += [(str(wide), place), (str(w), channel)]
+        index, bounds = self._read_at(high, wide, w)
+        bounds += (*there, *self._ends_before(w))
+        value = guarded(bounds, Read(image.read.tensor, index, image.read.dtype))
         to = Place(fresh("image"), (p, ch), block if halo.blocks > 1 else None)
         over = ((str(p), Expr.of(halo.places(rows))), (str(ch), Expr.of(deep)))
         if self.plan.vectorize:
             return nodes.CpAsync(IMAGE, to, over, value, halo.width, tuple(lets))
         return nodes.Copy(to, over[::-1], value, 1, tuple(lets))  # neighbouring threads take neighbouring places
+
+    def _columns_at(
+        self, block: Expr, down: Expr, across: Expr, place: Expr, count: int
+    ) -> tuple[tuple[Expr, ...], tuple[Bound, ...]]:
+        """Where an access of this many columns is in the image, and under which guard."""
+        channel, there = self._channel_at(block, place)
+        index, bounds = self._read_at(down, across, channel, count)
+        return index, (*bounds, *there, *self._ends_before(channel))
+
+    def _channel_at(self, block: Expr, place: Expr) -> tuple[Expr, tuple[Bound, ...]]:
+        """The channel of the image that a place of a block has, and under which guard it has one."""
+        if is_expanded(self.plan, self.halo):
+            return place, ()
+        return self.halo.channel_at(block, place)
+
+    def _ends_before(self, channel: Expr) -> tuple[Bound, ...]:
+        """The guard that the image has a channel, where blocks end behind its last."""
+        halo = self.halo
+        each = halo.packed * (halo.channel.size.constant or 1) if halo.groups else deep_of(self.plan, halo)
+        return () if divides(each, halo.channels) else below(channel, halo.channels)
+
+    def _read_at(
+        self, down: Expr, across: Expr, channel: Expr, count: int = 1
+    ) -> tuple[tuple[Expr, ...], tuple[Bound, ...]]:
+        """Where in the image a place of the tile is, and under which guard it and those behind it are there, `count` in
+        a row."""
+        halo, fresh, image = self.halo, self.fresh, self.halo.image
+        at = {image.rows.dim: (image.rows, "row0", down), image.columns.dim: (image.columns, "col0", across)}
+        places = {dim: s.step * fresh.expr(first) + number + s.low for dim, (s, first, number) in at.items()}
+        shape = self.problem.region.tensor(image.read.tensor).type.shape
+        channels = {halo.channel.name: channel, **{a.name: ZERO for a in halo.groups}}
+        index = tuple(places[n] if n in places else e.substitute(channels) for n, e in enumerate(image.read.index))
+        last = {image.columns.dim: count - 1}
+        bounds = [Bound(places[dim], ZERO, shape[dim] - last.get(dim, 0)) for dim in sorted(places)]
+        bounds += [
+            Bound(places[dim], b.lower, None if b.upper is None else b.upper - last.get(dim, 0))
+            for dim, b in image.inside
+        ]
+        bounds += [b.substitute(channels) for b in image.others]
+        return index, tuple(dict.fromkeys(bounds))
 
     def _taps(self, slot: Expr, step: Expr, turn: int) -> Statement:
         """The other factor's tile of a step."""
@@ -244,9 +294,8 @@ class Ring:
     @property
     def column(self) -> Expr:
         """The place in its row that the first result takes for a tap."""
-        halo, columns = self.halo, self.halo.image.columns
-        beside, step = columns.spread * Expr.of(columns.tap.name), columns.step
-        return beside // step + (halo.apart * (beside - step * (beside // step)) if step > 1 else 0)
+        columns = self.halo.image.columns
+        return self.halo.at_column(columns.spread * Expr.of(columns.tap.name))
 
     # --- what follows the sum
 
@@ -311,7 +360,11 @@ class Ring:
         yield nodes.Let(fresh("row"), fresh.expr("row0") + fresh.expr("wq") + q)
         yield nodes.Let(fresh("col"), fresh.expr("col0") + result)
         at = FRAGMENT_ROWS * i if self.halo.side == 1 else 0
-        yield nodes.Let(fresh("of"), fresh.expr("m0") + fresh.expr("wm") + at + made)
+        slot = fresh.expr("m0") + fresh.expr("wm") + at + made
+        if self.halo.made_at(slot)[1]:
+            yield nodes.Let(fresh("slot"), slot)
+            slot = fresh.expr("slot")
+        yield nodes.Let(fresh("of"), self.halo.made_at(slot)[0])
 
     def _values(self, width: int, slot: Expr | None) -> tuple[Statement, ...]:
         """The values and stores of neighbours."""
@@ -335,10 +388,10 @@ class Ring:
         statements = tuple(columns.statements())
         rows, _ = rows_of(plan, halo)
         ends = (col, of + (width - 1)) if is_made else (col + (width - 1), of)
-        extent = extent_of(halo.made)
         bounds = () if divides(rows, halo.rows.size) else below(row, halo.rows.size)
         bounds += () if divides(ALONG, halo.columns.size) else below(ends[0], halo.columns.size)
-        bounds += () if divides(self.made, extent) else below(ends[1], extent)
+        bounds += self.halo.made_at(fresh.expr("slot"))[1]
+        bounds += () if divides(self.made, halo.slots) else below(ends[1], extent_of(halo.made))
         return (nodes.If(bounds, statements),) if bounds else statements
 
 

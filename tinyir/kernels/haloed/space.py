@@ -15,7 +15,7 @@ from ..parts.contraction_fields import cached
 from ..resources import taken_by
 from .declare import declare, tiles_of
 from .fields import along, barrier_of, binds, is_of_groups, load_of, parts_of
-from .halo import DEPTH, Halo, halo_of
+from .halo import DEPTH, STEP, Halo, halo_of
 
 # what is made and results of a tile, then of a warp's part of it
 TILES = (
@@ -34,7 +34,7 @@ EXPANDED = (
     (16, 128, 16, 32),
 )
 PACKED = ((64, 32), (64, 64), (128, 32), (128, 64), (256, 64))  # results of a tile, then of a warp's part
-PARTS = (16, 32, 64)  # what a warp makes of groups
+PARTS = (16, 32, 64)  # what a warp makes of groups, and what one of them makes
 MOST_THREADS = 512
 STAGES = (3, 4)
 WARP = 32
@@ -57,10 +57,10 @@ def space(problem: Problem, card: Device) -> Iterator[Proposal]:
 
 def _packed(halo: Halo) -> Iterator[tuple[int, int, int, int]]:
     """Tiles of groups: what those make that are side by side, by warps that have whole groups or parts of one."""
-    made = halo.packed * halo.of_group
-    for (results, across), part in itertools.product(PACKED, PARTS):
+    made = halo.packed * halo.made_room
+    for (results, across), part in itertools.product(PACKED, dict.fromkeys((*PARTS, halo.made_room))):
         threads = made // part * (results // across) * WARP
-        if made % part == 0 and is_of_groups(part, halo) and threads <= MOST_THREADS:
+        if part % STEP == 0 and made % part == 0 and is_of_groups(part, halo) and threads <= MOST_THREADS:
             yield made, results, part, across
 
 

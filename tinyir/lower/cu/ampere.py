@@ -333,13 +333,18 @@ class Ampere:
         if s.vector == 1 or len(s.over) != 1:
             return False
         if isinstance(s, nodes.Store):
-            return self.is_memory(s.to.name) and all(self._in_registers(n) for n in _reads(s.value))
-        return isinstance(s.value, Read) and (self.is_memory(s.value.tensor) or self._lies_whole(s))
+            is_swizzled = getattr(self.arrays.get(s.to.name), "swizzle", 0) and self._lies_whole(
+                s, s.to.name, s.to.index
+            )
+            return (self.is_memory(s.to.name) or is_swizzled) and all(self._in_registers(n) for n in _reads(s.value))
+        return isinstance(s.value, Read) and (
+            self.is_memory(s.value.tensor) or self._lies_whole(s, s.value.tensor, s.value.index)
+        )
 
-    def _lies_whole(self: Any, s: nodes.Assign) -> bool:
+    def _lies_whole(self: Any, s: nodes.Assign | nodes.Store, of: str, index: tuple[Expr, ...]) -> bool:
         """Whether neighbours in an array of dynamic shared memory are one access: 16 bytes, the first at a multiple of
         them; a swizzle moves such pieces whole. Of other arrays the compiler knows that by itself."""
-        array, ((name, _),) = self.arrays.get(s.value.tensor), s.over
+        array, ((name, _),) = self.arrays.get(of), s.over
         if (
             not self.dynamic
             or not isinstance(array, nodes.Shared)
@@ -347,7 +352,7 @@ class Ampere:
             or s.vector * array.type.dtype.bytes != ACCESS_BYTES
         ):
             return False
-        first = self.facts.plain(offset_of(array.type.shape, s.value.index) - name)
+        first = self.facts.plain(offset_of(array.type.shape, index) - name)
         slots = array.ring == 1 or array.bytes // array.ring % ACCESS_BYTES == 0
         return slots and name not in first.names() and is_multiple(first, s.vector)
 
