@@ -2,7 +2,7 @@
 batches, channels first and last.
 
     python tests/bench/conv.py [--out results.json] [--batches 1,8,32] [--dtype fp16] [--layouts last,first]
-      [--compile SECONDS] [--whole]       needs a GPU, PyCUDA and torch
+      [--compile SECONDS] [--whole] [--only TEXT]      needs a GPU, PyCUDA and torch
     python tests/bench/conv.py --list     the kernels of each case and what the model expects, which needs none of them
 
 `last`: images in and out have their channels innermost; `first`: they are called, and returned, as models say. Weights
@@ -10,10 +10,11 @@ are constants of the model. Rivals, in the same run and in turns with ours: torc
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
 are laid out as ours; for `first` also on images that are channels last already, whose result stays so, and with
 `--compile 120` what torch.compile makes of the same call, until that many seconds have passed (it is made side by side,
-before anything is timed). `--whole`: every layer of the network. Operands are random normal; the largest error, in
-units of the result's largest number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in
-fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in microseconds. A case that fails is told, and the
-others are measured all the same.
+before anything is timed); `copy_us` is a copy of as many bytes. `--whole`: every layer of the network; `--only 1x1`:
+those with this text in their name. Operands are random normal; the largest error, in units of the result's largest
+number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA
+graphs from a cold L2 cache. Medians in microseconds. A case that fails is told, and the others are measured all the
+same.
 """
 
 from __future__ import annotations
@@ -256,6 +257,9 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
         if not errors[0] <= max(2 * errors[1], TOLERATED[dtype]):
             raise ArithmeticError(f"error {errors[0]:.3e}, torch's {errors[1]:.3e}")
         del x, w, b, residual, wanted
+        source = torch.empty(sum(t.numel() for t in ours.values()) // 2, device="cuda", dtype=ours["y"].dtype)
+        target = torch.empty_like(source)
+        rivals["copy"] = lambda: target.copy_(source)
         queued = [on_stream(device, run) for run in rivals.values()]
         for run in queued:
             run()
@@ -292,9 +296,10 @@ def main() -> int:
     parser.add_argument("--dtype", choices=tuple(TOLERATED), default="fp16")
     parser.add_argument("--compile", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--only", default="", metavar="TEXT")
     args = parser.parse_args()
     batches = [int(batch) for batch in args.batches.split(",")]
-    every = cases(batches, args.layouts.split(","), args.whole)
+    every = [c for c in cases(batches, args.layouts.split(","), args.whole) if args.only in str(c)]
     if args.list:
         for case in every:
             plans = planned(case, args.dtype).plans

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.bench.card import card_here
 from tests.bench.odd import label_of
 from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.gpu import nodes
@@ -498,3 +499,21 @@ def test_the_plan_that_an_h200s_model_puts_first_is_near_the_fastest(results: st
         timed = {item["plan"]: item["us"] for item in row["plans"] if item["plan"] in expected}
         losses += [timed[min(timed, key=expected.__getitem__)] / min(timed.values())] if timed else []
     assert len(losses) > 24 and math.exp(sum(map(math.log, losses)) / len(losses)) < mean and max(losses) < worst
+
+
+def test_bytes_in_flight_are_those_of_all_batches() -> None:
+    """64 products of 512 x 512 x 64 are expected to take about as long as one of as many rows."""
+    tensors = "  in  A : fp16[64, 512, 64]\n  in  B : fp16[{}64, 512]\n  out C : fp16[64, 512, 512]\n"
+    found = []
+    for batch in ("64, ", ""):
+        told = tensors.format(batch)
+        sum_ = f"mul(A[i0, i1, k0], B[{'i0, ' if batch else ''}k0, i2]) : fp32"
+        text = (
+            f"tinyir 1.0 region\n\nmodel r\n{told}\nprogram r\n\nregion r\n{told}  for i0: 64, i1: 512, i2: 512\n"
+            f"    %c = reduce sum (k0: 64) : fp32 {{ {sum_} }}\n  yield C[i0, i1, i2] = cast(%c) : fp16\n"
+        )
+        module = region.parse(text)
+        plans = [c.plan for c in to_plan.candidates(module, module.program.regions[0], "sm90", card_here())]
+        found.append(min(p.estimate.microseconds for p in plans if p.algo == "warp_specialized" and p.estimate))
+    apart, together = found
+    assert apart < 1.25 * together

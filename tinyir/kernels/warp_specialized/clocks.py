@@ -97,6 +97,7 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
         * plan.parts
         * bk
         * (rows * kernel.lhs.dtype.bytes + columns * kernel.rhs.dtype.bytes)
+        * extent_of(kernel.batch).evaluate(sizes)
         * least(1.0, slots / clusters)
     )
     moved = moved + t["again"] * least(1.0, slots / clusters) * _fetched_again(plan, kernel, sizes, depths)
@@ -109,7 +110,9 @@ def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clo
     before, clock = padding_us(plan, region, kernel, sizes, device), device.clock_ghz * 1e3
     beyond = _lines_beyond(plan, kernel, sizes, depths)
     fetching = longer_of(fetching, beyond * t["beyond_clocks"] / clock, t["sharpness"])
-    compute, memory = clocks / clock, fetching + (epilogue + worked + joining + late) / clock
+    # beside the last tile's end goes on the next one's fetching, where CTAs walk over tiles
+    ended = (epilogue + worked) * (1 if plan.persistent else rounds)
+    compute, memory = clocks / clock, fetching + (ended + joining + late) / clock
     joined, is_computing = longer_of(compute, memory, t["overlap"]), compute >= memory
     parts = {
         "compute": pick(is_computing, joined, compute) + before,
