@@ -4,21 +4,10 @@
 //   in  X           : fp16[N, 64, 56, 56]
 //   in  W           : fp16[64, 64, 3, 3] {role=param, storage=const_pool}
 //   out Y           : fp16[N, 64, 56, 56]
-// shapes default {N=8}
+// shapes default {N=1}
 //
 // program conv3x3_silu
-//   buffer conv.X      : fp16[N, 56, 56, 64]
 //   buffer conv.W      : fp16[64, 3, 3, 64]
-//
-// region conv.X
-//   in  X           : fp16[N, 64, 56, 56]
-//   out conv.X      : fp16[N, 56, 56, 64]
-//   for i0: N, i1: 56, i2: 56, i3: 64
-//   from conv : Conv at 16:5
-//   yield conv.X[i0, i1, i2, i3] = X[i0, i3, i1, i2]
-//   analysis
-//     parallel [i0, i1, i2, i3]  reduce []  tail [i0, i1, i2]
-//     halo []  buffer reg depth 1  barrier none
 //
 // region conv.W
 //   in  W           : fp16[64, 64, 3, 3]
@@ -31,12 +20,12 @@
 //     halo []  buffer reg depth 1  barrier none
 //
 // region conv
-//   in  conv.X      : fp16[N, 56, 56, 64]
+//   in  X           : fp16[N, 64, 56, 56]
 //   in  conv.W      : fp16[64, 3, 3, 64]
 //   out Y           : fp16[N, 64, 56, 56]
 //   for i0: N, i1: 64, i2: 56, i3: 56
 //   from conv : Conv at 16:5
-//     %conv          = reduce sum (k1: 3, k2: 3, k0: 64) : fp32 { mul(conv.X[i0, i2 + k1 - 1, i3 + k2 - 1, k0] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, conv.W[i1, k1, k2, k0]) : fp32 }
+//     %conv          = reduce sum (k1: 3, k2: 3, k0: 64) : fp32 { mul(X[i0, k0, i2 + k1 - 1, i3 + k2 - 1] where 0 <= i2 + k1 - 1 < 56 and 0 <= i3 + k2 - 1 < 56 else 0.0, conv.W[i1, k1, k2, k0]) : fp32 }
 //   from silu : Elementwise at 17:5
 //     %silu.recip    = recip(add(exp2(mul(neg(%conv), 1.442695)), 1.0))
 //     %silu          = mul(%conv, %silu.recip)
@@ -46,118 +35,57 @@
 //     halo [i2: 2, i3: 2]  buffer reg depth 1  barrier cta
 //
 // manifest
-//   tensor_map a.map = conv.W as [64, 9, 64] box [64, 1, 64] swizzle 128
-//   tensor_map b.map = conv.X as windows [56, 56] from [-1, -1] step [1, 1] box [256, 1, 1, 64] swizzle 128
-//   launch conv.X as conv_X : sm90 grid [56*N] block [64]
-//     tensors [X, conv.X]  symbols []
-//     flops 0  bytes 802816*N
 //   launch conv.W as conv_W once : sm90 grid [288] block [128]
 //     tensors [W, conv.W]  symbols []
 //     flops 0  bytes 147456
-//   launch conv : sm90 grid [132] block [256] smem 222288 B early
-//     tensors [Y]  maps [a.map, b.map]  symbols [N]
+//   launch conv : sm90 grid [112*N] block [128] smem 31744 B
+//     tensors [X, conv.W, Y]  symbols []
 //     assume 3136*N < 2147418112
-//     assume 12*N + floor((N + 3)/4) < 2147418112
+//     assume 112*N < 2147418112
 //     flops 232214528*N  bytes 802816*N + 73728
 
 struct fp16 { unsigned short bits; };
-struct alignas(64) tensor_map { char bytes[128]; };
 
 __device__ fp16 fp16_of_float(float x);
+__device__ void cp_async_16(void *to, const void *from, int bytes);
+__device__ void cp_async_commit();
+template <int pending> __device__ __forceinline__ void cp_async_wait();
+__device__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from);
+__device__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1);
 __device__ float exp2_approx(float x);
 __device__ float recip_approx(float x);
 __device__ unsigned int shared_address(const void *p);
-__device__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count);
-__device__ void mbarrier_expect(unsigned long long *barrier, int bytes);
-__device__ void mbarrier_arrive(unsigned long long *barrier);
-__device__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase);
-__device__ void fence_mbarrier_init();
-__device__ void warpgroup_barrier(int number);
-__device__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z);
-__device__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b);
-__device__ void prefetch_map(const tensor_map *map);
-__device__ void wait_previous();
-__device__ void launch_next();
-__device__ void wgmma_fence();
-__device__ void wgmma_commit();
-template <int pending> __device__ __forceinline__ void wgmma_wait();
-template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added);
 
 #ifndef TINYIR_SIM
 __device__ __forceinline__ fp16 fp16_of_float(float x) { fp16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
+__device__ __forceinline__ void cp_async_16(void *to, const void *from, int bytes) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared_address(to)), "l"(from), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory"); }
+__device__ __forceinline__ void ldmatrix_x4(unsigned int &a, unsigned int &b, unsigned int &c, unsigned int &d, const void *from) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(shared_address(from)) : "memory");
+}
+__device__ __forceinline__ void mma_m16n8k16_fp16(float (&d)[4], const unsigned int (&a)[4], unsigned int b0, unsigned int b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 __device__ __forceinline__ float exp2_approx(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ float recip_approx(float x) { float y; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 __device__ __forceinline__ unsigned int shared_address(const void *p) { return (unsigned int)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void mbarrier_init_if(bool is_chosen, unsigned long long *barrier, int count) { asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p mbarrier.init.shared::cta.b64 [%0], %1; }" :: "r"(shared_address(barrier)), "r"(count), "r"((int)is_chosen) : "memory"); }
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(shared_address(barrier)), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(shared_address(barrier)) : "memory"); }
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *barrier, unsigned int phase) { asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra done; bra again; done: }" :: "r"(shared_address(barrier)), "r"(phase) : "memory"); }
-__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void warpgroup_barrier(int number) { asm volatile("bar.sync %0, 128;" :: "r"(number) : "memory"); }
-__device__ __forceinline__ void tma_load_3d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory"); }
-__device__ __forceinline__ void tma_load_windows_4d(void *to, const tensor_map *map, unsigned long long *barrier, int x, int y, int z, int u, int a, int b) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" :: "r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(u), "h"((unsigned short)a), "h"((unsigned short)b) : "memory"); }
-__device__ __forceinline__ void prefetch_map(const tensor_map *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
-__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int pending> __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(pending) : "memory"); }
-template <int a_major, int b_major>
-__device__ __forceinline__ void wgmma_m64n256k16_fp16(float (&d)[128], unsigned long long a, unsigned long long b, bool is_added) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-    "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-    "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-    "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-    "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-    "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127 "
-    "}, %128, %129, p, 1, 1, %131, %132; }"
-    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-      "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-      "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-      "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-      "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-      "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-      "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-      "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-      "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-      "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-      "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-      "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95]),
-      "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99]), "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103]),
-      "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107]), "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111]),
-      "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115]), "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119]),
-      "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123]), "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
-    : "l"(a), "l"(b), "r"((int)is_added), "n"(a_major), "n"(b_major));
-}
 #endif
 
 __device__ __forceinline__ float logistic_of_exp2(float x) { return recip_approx(1.0f + exp2_approx(x)); }
-__device__ __forceinline__ long long floor_div(long long a, long long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-// The barriers of a ring, each by the first lane of another of the CTA's warps, as one takes some 20 clocks. What a warp has set up, all its lanes may use.
-template <int ring, int warps> __device__ __forceinline__ void mbarriers_init(unsigned long long *barriers, int count) {
-  #pragma unroll
-  for (int first = 0; first < ring; first += warps) {
-    const int i = first + (int)threadIdx.x / 32;
-    mbarrier_init_if((int)threadIdx.x % 32 == 0 && i < ring, &barriers[i], count);
-  }
-  __syncwarp();
+// A byte of a tile whose rows are `span` bytes, where the swizzle puts it: 16-byte pieces are exchanged by the row's number.
+template <int span> __device__ __forceinline__ int swizzled(int byte) { return byte ^ (byte >> 3 & (span - 16)); }
+// An element of such a tile.
+template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
+  return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }
-// What wgmma knows of an operand in shared memory, swizzled by 128 bytes: where it starts, and its strides in bytes.
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *start, int leading, int stride) {
-  const unsigned long long address = shared_address(start) & 0x3ffff;
-  return address >> 4 | (unsigned long long)(leading >> 4) << 16 | (unsigned long long)(stride >> 4) << 32 | 1ull << 62;
-}
-// Tile number `tile` of rows x columns when `width` rows of tiles are taken together, column by column: neighbours in time share L2.
-struct tile_place { int row, column; };
-__device__ __forceinline__ tile_place grouped_tile(int tile, int rows, int columns, int width) {
-  const int group = tile / (width * columns), first = group * width, inside = tile - first * columns;
-  const int here = rows - first < width ? rows - first : width;
-  tile_place place = {first + inside % here, inside / here};
-  return place;
+template <int rows, int columns, int pairs>
+__device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
+#pragma unroll
+  for (int i = 0; i < rows; ++i)
+#pragma unroll
+    for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
 }
 template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 template <int n, class T, class S> __device__ __forceinline__ void load_near(T *to, const S *from) {
@@ -165,63 +93,19 @@ template <int n, class T, class S> __device__ __forceinline__ void load_near(T *
 #pragma unroll
   for (int i = 0; i < n; ++i) to[i] = all.x[i];
 }
-template <int n, class T> __device__ __forceinline__ void store_near(T *to, const T *from) {
-  vector_of<T, n> all;
+template <int span, int count>
+__device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 16) * span + lane / 16 * 16) ^ 2 * column);
 #pragma unroll
-  for (int i = 0; i < n; ++i) all.x[i] = from[i];
-  *(vector_of<T, n> *)to = all;
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
 }
-
-// region conv.X: conv : Conv at 16:5
-// plan map transposed: tile [4096], micro [64], threads [64]
-extern "C" __global__ void __launch_bounds__(64)
-conv_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv_X)
-{
-  const int cta_x = (int)blockIdx.x;
-  const int thread_x = (int)threadIdx.x;
-  __shared__ __align__(16) fp16 X_tile[8][520];
-  const int i0 = cta_x / 56;
-  const int i1 = cta_x % 56;
-  const int i2_o = 0;
-  const int i3_o = 0;
-  launch_next();
-  // region conv.X: X.tile
-  #pragma unroll
-  for (int u = 0; u < 1; ++u) {
-    const int r = thread_x / 8;
-    const int c = thread_x % 8;
-    const int i2 = 8 * c + 64 * i2_o;
-    if (i2 < 49) {
-      fp16 X_block[8][8];
-      #pragma unroll
-      for (int a = 0; a < 8; ++a) {
-        const int i3 = a + 64 * i3_o + 8 * r;
-        load_near<8>(&X_block[a][0], &X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2]);
-      }
-      #pragma unroll
-      for (int b = 0; b < 8; ++b) {
-        #pragma unroll
-        for (int a = 0; a < 8; ++a)
-          X_tile[c][a + 64 * b + 8 * r] = X_block[a][b];
-      }
-    }
-  }
-  __syncthreads();
-  // region conv.X: conv.X
-  #pragma unroll
-  for (int u = 0; u < 8; ++u) {
-    const int c = 8 * u + thread_x / 8;
-    const int r = thread_x % 8;
-    const int i2 = c + 64 * i2_o;
-    const int i3 = 64 * i3_o + 8 * r;
-    if (i2 < 56) {
-      fp16 X_near[8];
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
-      store_near<8>(&conv_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3], X_near);
-    }
-  }
+template <int span, int count>
+__device__ __forceinline__ void factor_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
+  const int lane = (int)threadIdx.x % 32;
+  const unsigned char *const from = (const unsigned char *)tile + (swizzled<span>((row + lane % 8 + lane / 16 * 8) * span + lane / 8 % 2 * 16) ^ 2 * column);
+#pragma unroll
+  for (int i = 0; i < count; ++i) ldmatrix_x4(x[i][0], x[i][1], x[i][2], x[i][3], from + 16 * span * i);
 }
 
 // region conv.W: conv : Conv at 16:5
@@ -240,124 +124,179 @@ conv_W(const fp16 *__restrict__ W, fp16 *__restrict__ conv_W)
 }
 
 // region conv: conv : Conv at 16:5, silu : Elementwise at 17:5
-// plan contraction warp_specialized: tile [64, 256, 64], stages 5
-extern "C" __global__ void __maxnreg__(216)
-conv(fp16 *__restrict__ Y, const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map b_map, int N)
+// plan contraction haloed: tile [32, 64, 64], threads [128], stages 3
+extern "C" __global__ void __maxnreg__(72)
+conv(const fp16 *__restrict__ X, const fp16 *__restrict__ conv_W, fp16 *__restrict__ Y)
 {
   const int cta_x = (int)blockIdx.x;
   const int lane = (int)threadIdx.x % 32;
-  const int warpgroup_thread = (int)threadIdx.x % 128;
+  const int warp_index = (int)threadIdx.x / 32;
   const int thread_x = (int)threadIdx.x;
   extern __shared__ __align__(1024) unsigned char smem[];
-  if (thread_x == 32) prefetch_map(&a_map);
-  if (thread_x == 32) prefetch_map(&b_map);
-  fp16 *const a = (fp16 *)smem;  // 5 x [64, 64], swizzled by 128 B
-  fp16 *const b = (fp16 *)(smem + 40960);  // 5 x [256, 64], swizzled by 128 B
-  float (&sums)[64][68] = *(float (*)[64][68])(smem + 204800);
-  unsigned long long *const full = (unsigned long long *)(smem + 222208);
-  mbarriers_init<5, 8>(full, 1);
-  unsigned long long *const empty = (unsigned long long *)(smem + 222248);
-  mbarriers_init<5, 8>(empty, 1);
-  fence_mbarrier_init();
-  __syncthreads();
-  const int tiles_m = 1;
-  const int tiles_n = (int)((long long)N * 12 + (N + 3) / 4);
-  const int tiles = tiles_m * tiles_n;
-  const int steps = 9;
-  wait_previous();
-  if (thread_x < 128) {  // role producer
-    if (warpgroup_thread == 0) {
-      int p_slot = 0;
-      unsigned int p_phase = 1;
-      #pragma unroll 1
-      for (int tile = cta_x; tile < tiles; tile += 132) {
-        const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
-        const int tm = tm_tn.row, tn = tm_tn.column;
-        const int m0 = 64 * tm;
-        const long long n0 = (long long)tn * 256;
-        #pragma unroll 1
-        for (int k = 0; k < steps; ++k) {
-          mbarrier_wait(&empty[p_slot], p_phase);
-          mbarrier_expect(&full[p_slot], 40960);
-          tma_load_3d(a + 4096 * p_slot, &a_map, &full[p_slot], 0, k, m0);
-          tma_load_windows_4d(b + 16384 * p_slot, &b_map, &full[p_slot], 0, n0 - 56 * floor_div(n0, 56) - 1, floor_div(n0, 56) - 56 * floor_div(n0, 3136) - 1, floor_div(n0, 3136), k % 3, k / 3);
-          if (++p_slot == 5) { p_slot = 0; p_phase ^= 1; }
+  fp16 *const image = (fp16 *)smem;  // 1 x [108, 64], swizzled by 128 B
+  fp16 *const taps = (fp16 *)(smem + 14336);  // 3 x [32, 64], swizzled by 128 B
+  float (&staged)[4][16][20] = *(float (*)[4][16][20])(smem + 26624);
+  const int tm = cta_x % 2;
+  const int tw = cta_x / 2 % 4;
+  const int th = cta_x / 8 % 14;
+  const int picture = cta_x / 112;
+  const int i0 = picture;
+  const int row0 = 4 * th;
+  const int col0 = (int)((long long)tw * 16);
+  const int m0 = (int)((long long)tm * 32);
+  const int wq = warp_index;
+  const int wm = 0;
+  float acc0[2][2][4] = {};  // this thread's part of its warp's [32, 16]
+  unsigned int xf[1][4];  // its part of [16, 16]
+  unsigned int wf_[2][4];  // its part of [32, 16]
+  #pragma unroll
+  for (int t = 0; t < 2; ++t) {
+    // plan cache: conv.W -> smem at k1.o, as taps
+    #pragma unroll
+    for (int turn = 0; turn < 2; ++turn) {
+      const int r = 16 * turn + thread_x / 8;
+      const int c = 8 * (thread_x % 8);
+      const int i1 = m0 + r;
+      const int tap = t;
+      const int k1 = 0;
+      const int k2 = tap;
+      cp_async_16(&swizzled_at<128>(taps + 2048 * t, r, c), &conv_W[((i1 * 3 + k1) * 3 + k2) * 64 + c], 16);
+    }
+    cp_async_commit();
+  }
+  // region conv: image
+  #pragma unroll 1
+  for (int n = 0; n < 1; ++n) {
+    fp16 block[3][8][4];
+    #pragma unroll
+    for (int m = 0; m < 3; ++m) {
+      const int item = 128 * m + 384 * n + thread_x;
+      if (item < 288) {
+        const int rest = item / 4;
+        const int stretch = rest % 6;
+        const int down = rest / 6 % 6;
+        const int oct = item + 4 * (rest / 36) - 4 * rest;
+        if (0 <= down + row0 - 1 && down + row0 - 1 < 56 && 0 <= col0 + 4 * stretch - 4 && col0 + 4 * stretch - 4 < 53) {
+          #pragma unroll
+          for (int a = 0; a < 8; ++a) {
+            load_near<4>(&block[m][a][0], &X[(((long long)i0 * 64 + a + 8 * oct) * 56 + down + row0 - 1) * 56 + col0 + 4 * stretch - 4]);
+          }
         }
       }
     }
-  } else {  // role consumer
-    const int warpgroup_index = thread_x / 128 - 1;
-    int s_slot = 0;
-    unsigned int s_phase = 0;
-    int s_previous = 4;
-    float acc[128];  // this thread's part of [64, 256]
-    // region conv: %silu.recip, %silu, sums, Y
-    #pragma unroll 1
-    for (int tile = cta_x; tile < tiles; tile += 132) {
-      const tile_place tm_tn = grouped_tile(tile, tiles_m, tiles_n, 8);
-      const int tm = tm_tn.row, tn = tm_tn.column;
-      const int m0 = 64 * tm;
-      const long long n0 = (long long)tn * 256;
-      #pragma unroll 1
-      for (int k = 0; k < steps; ++k) {
-        mbarrier_wait(&full[s_slot], s_phase);
-        wgmma_fence();
-        {
-          const unsigned long long a_start = matrix_descriptor(a + 4096 * s_slot, 16, 1024);
-          const unsigned long long b_start = matrix_descriptor(b + 16384 * s_slot, 16, 1024);
+    #pragma unroll
+    for (int m = 0; m < 3; ++m) {
+      const int item = 128 * m + 384 * n + thread_x;
+      if (item < 288) {
+        const int rest = item / 4;
+        const int stretch = rest % 6;
+        const int down = rest / 6 % 6;
+        const int oct = item + 4 * (rest / 36) - 4 * rest;
+        if (0 <= down + row0 - 1 && down + row0 - 1 < 56 && 0 <= col0 + 4 * stretch - 4 && col0 + 4 * stretch - 4 < 53) {
           #pragma unroll
-          for (int step = 0; step < 4; ++step)
-            wgmma_m64n256k16_fp16<0, 0>(acc, a_start + 2 * step, b_start + 2 * step, step > 0 || !(k == 0));
-          wgmma_commit();
+          for (int v = 0; v < 4; ++v) {
+            if (0 <= 4 * stretch + v - 3 && 4 * stretch + v - 3 < 18) {
+              {
+                vector_of<fp16, 8> piece;
+                #pragma unroll
+                for (int a = 0; a < 8; ++a)
+                  piece.x[a] = block[m][a][v];
+                *(vector_of<fp16, 8> *)&swizzled_at<128>(image, 18 * down + 4 * stretch + v - 3, 8 * oct) = piece;
+              }
+            }
+          }
+        } else {
+          #pragma unroll
+          for (int v = 0; v < 4; ++v) {
+            if (0 <= 4 * stretch + v - 3 && 4 * stretch + v - 3 < 18) {
+              {
+                vector_of<fp16, 8> piece;
+                #pragma unroll
+                for (int a = 0; a < 8; ++a)
+                  piece.x[a] = fp16{0x0000};
+                *(vector_of<fp16, 8> *)&swizzled_at<128>(image, 18 * down + 4 * stretch + v - 3, 8 * oct) = piece;
+              }
+            }
+          }
         }
-        wgmma_wait<1>();
-        if (1 <= k) if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-        s_previous = s_slot;
-        if (++s_slot == 5) { s_slot = 0; s_phase ^= 1; }
       }
-      wgmma_wait<0>();
-      if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
+    }
+  }
+  int p_slot = 2;
+  int s_slot = 0;
+  #pragma unroll 1
+  for (int k = 0; k < 9; ++k) {
+    cp_async_wait<1>();
+    __syncthreads();
+    const int next = k + 2;
+    // plan cache: conv.W -> smem at k1.o, as taps
+    #pragma unroll
+    for (int turn = 0; turn < 2; ++turn) {
+      const int r = 16 * turn + thread_x / 8;
+      const int c = 8 * (thread_x % 8);
+      const int i1 = m0 + r;
+      const int tap = next;
+      const int k1 = tap / 3;
+      const int k2 = tap % 3;
+      cp_async_16(&swizzled_at<128>(taps + 2048 * p_slot, r, c), &conv_W[((i1 * 3 + k1) * 3 + k2) * 64 + c], tap < 9 ? 16 : 0);
+    }
+    cp_async_commit();
+    const int k2 = k % 3;
+    const int k1 = k / 3;
+    operand_along<128>(wf_, taps + 2048 * s_slot, wm, 0);
+    factor_along<128>(xf, image, 18 * k1 + k2 + 18 * wq, 0);
+    add_products_fp16(acc0, wf_, xf);
+    operand_along<128>(wf_, taps + 2048 * s_slot, wm, 16);
+    factor_along<128>(xf, image, 18 * k1 + k2 + 18 * wq, 16);
+    add_products_fp16(acc0, wf_, xf);
+    operand_along<128>(wf_, taps + 2048 * s_slot, wm, 32);
+    factor_along<128>(xf, image, 18 * k1 + k2 + 18 * wq, 32);
+    add_products_fp16(acc0, wf_, xf);
+    operand_along<128>(wf_, taps + 2048 * s_slot, wm, 48);
+    factor_along<128>(xf, image, 18 * k1 + k2 + 18 * wq, 48);
+    add_products_fp16(acc0, wf_, xf);
+    if (++p_slot == 3) { p_slot = 0; }
+    if (++s_slot == 3) { s_slot = 0; }
+  }
+  cp_async_wait<0>();
+  // region conv: %silu.recip, %silu, staged, Y
+  #pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    __syncwarp();
+    #pragma unroll
+    for (int piece = 0; piece < 2; ++piece) {
       #pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      for (int element_ = 0; element_ < 4; ++element_) {
+        const int r = 8 * (element_ / 2) + lane / 4;
+        const int n = element_ % 2 + 2 * (lane % 4) + 8 * piece;
+        staged[warp_index][r][n] = acc0[i][piece][element_];
+      }
+    }
+    __syncwarp();
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+      const int down = 8 * v + lane / 4;
+      const int across = 4 * lane + 128 * v - 16 * down;
+      const int row = row0 + wq;
+      const int col = across + col0;
+      const int of = down + 16 * i + m0 + wm;
+      if (col + 3 < 56) {
+        float staged_near[4];
+        load_near<4>(staged_near, &staged[warp_index][down][across]);
+        float Y_out[4];
         #pragma unroll
-        for (int piece = 0; piece < 4; ++piece) {  // 16 columns
+        for (int e = 0; e < 4; ++e) {
+          const float silu_recip = logistic_of_exp2((-staged_near[e]) * 1.442695f);  // silu : Elementwise at 17:5
+          const float silu = staged_near[e] * silu_recip;  // silu : Elementwise at 17:5
+          Y_out[e] = silu;
+        }
+        {
+          vector_of<fp16, 4> piece;
           #pragma unroll
-          for (int element_ = 0; element_ < 8; ++element_) {
-            const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-            const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-            sums[r][n] = acc[element_ + 32 * j + 8 * piece];
-          }
+          for (int e = 0; e < 4; ++e)
+            piece.x[e] = fp16_of_float(Y_out[e]);
+          *(vector_of<fp16, 4> *)&Y[(((long long)i0 * 64 + of) * 56 + row) * 56 + col] = piece;
         }
-        warpgroup_barrier(2 + warpgroup_index);
-        #pragma unroll
-        for (int v = 0; v < 8; ++v) {
-          const int start = 128 * v + warpgroup_thread;
-          const int line = start / 16;
-          const int across = 4 * start - 64 * line;
-          const int row = line + m0;
-          const long long col = n0 + across + 64 * j;
-          const long long plane = floor_div(col, 3136);
-          const int first = (int)(col - 3136 * plane);
-          if (col + 3 < (long long)N * 3136) {
-            float sums_near[4];
-            load_near<4>(sums_near, &sums[line][across]);
-            float Y_out[4];
-            #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-              const float silu_recip = logistic_of_exp2((-sums_near[e]) * 1.442695f);  // silu : Elementwise at 17:5
-              const float silu = sums_near[e] * silu_recip;  // silu : Elementwise at 17:5
-              Y_out[e] = silu;
-            }
-            {
-              vector_of<fp16, 4> piece;
-              #pragma unroll
-              for (int e = 0; e < 4; ++e)
-                piece.x[e] = fp16_of_float(Y_out[e]);
-              *(vector_of<fp16, 4> *)&Y[200704 * plane + first + 3136 * row] = piece;
-            }
-          }
-        }
-        warpgroup_barrier(2 + warpgroup_index);
       }
     }
   }

@@ -220,7 +220,8 @@ def test_other_products_are_none(text: str) -> None:
     assert plans_of(text) == []
 
 
-def test_sm80_takes_the_sample_in_one_kernel() -> None:
+@pytest.mark.parametrize("arch", ["sm80", "sm90"])
+def test_the_sample_is_one_kernel(arch: str) -> None:
     """Seed 001 section 15.2: Conv + SiLU, three stages, the halo on the chip; the weights are packed once."""
     from pathlib import Path
 
@@ -230,7 +231,7 @@ def test_sm80_takes_the_sample_in_one_kernel() -> None:
     sample = Path(__file__).resolve().parents[2] / "samples" / "conv3x3_silu" / "conv3x3_silu.json"
     module: Any = read(sample.read_text(encoding="utf-8"))
     for stage in ("index", "poly", "region", "plan", "gpu"):
-        module = lower_to(stage, module, "sm80")
+        module = lower_to(stage, module, arch)
     one = module.plans.plans[-1]
     assert one.algo == "haloed" and one.stages == 3
     assert {item.way for item in one.load} == {"", "halo"}
