@@ -702,7 +702,7 @@ n8_3(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, float *__restrict__
 
 // region n9: n9 : REDUCE at 17:5, n10 : SUB at 19:5, n11 : MUL at 20:5, n12 : EXP2 at 21:5, n13 : REDUCE at 22:5, n14 : FDIV at 24:5, n15 : CAST at 25:5
 // plan row row_streamed: tile [1, 512], threads [32]
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __maxnreg__(48)
 n9(const float *__restrict__ n8, fp16 *__restrict__ n15, int H, int M, int N)
 {
   const int cta_x = (int)blockIdx.x;

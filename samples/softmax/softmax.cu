@@ -96,7 +96,7 @@ template <int n> __device__ __forceinline__ void load_near_last_fp16(float *to, 
 
 // region softmax: softmax : Softmax at 12:5
 // plan row row_streamed: tile [1, 1024], threads [64]
-extern "C" __global__ void __launch_bounds__(64)
+extern "C" __global__ void __maxnreg__(48)
 softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;

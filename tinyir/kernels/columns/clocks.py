@@ -13,9 +13,10 @@ from ...ir.traits import extent_of
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES
+from ..parts.kept import words_beside
 from ..parts.waiting import BARRIER_CLOCKS, MAP_ISSUE, WAITING_SHARPNESS
-from ..resources import threads_of
-from .declare import rounds_of
+from ..resources import ADDRESSING, allotted, threads_of
+from .declare import declare, rounds_of
 from .match import covered_of, folds_of_columns, is_slanted, length_of, runs_of_columns, tiles_of
 
 PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
@@ -49,7 +50,10 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         loss *= (line + SECTOR) / line
     if run and is_slanted(run):  # rows begin anywhere in a sector, and each tile has some of the next one's columns
         loss *= (line + SECTOR / 2) / (covered_of(run, plan.tile[0]) * item)
-    resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
+    # CTAs on an SM by the registers with which the constants here were fitted
+    registers = allotted(plan, width * words_beside(region, {region.iters[-1].name}, False) + ADDRESSING)
+    fitted = device.arch.ctas_that_fit(declare(plan, problem).smem, registers, threads)
+    resident = max(1, min(fitted, -(-ctas // device.sms)))
     many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
     busy = columns / (tiles * (covered_of(run, plan.tile[0]) if run else plan.tile[0]))  # threads that have a column
     under_way = min(ctas, device.sms * resident) * threads * busy * min(each, many) * width * item

@@ -48,7 +48,7 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, divides, names_in, split
 from ..parts.side_by_side import SideBySide
 from ..parts.statements import Statements
-from .declare import declare, parts_of, rounds_of
+from .declare import declare, is_held, parts_of, rounds_of
 from .match import covered_of, folds_of_columns, is_slanted, length_of, tiles_of
 
 
@@ -64,8 +64,7 @@ def columns_kernel(plan: Plan, problem: Problem) -> Kernel:
         grid = grid * axis.size
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), made.numbers).items())[::-1]
     body = (*arrays, *where, *made.folded(), nodes.Barrier("cta"), *made.joined())
-    # told a limit, the compiler has as many loads on their way as fit; it has two where it is told none
-    regs = declare(plan, problem).registers if made.run.start != ZERO else 0
+    regs = declare(plan, problem).registers if is_held(plan, region) else 0
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body, regs=regs)
 
 

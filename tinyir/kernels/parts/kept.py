@@ -33,6 +33,33 @@ def words_resident(region: Region, kernel: Row) -> int:
     return _words(used_twice(region, {a.name for a in kernel.row if a in region.iters}))
 
 
+def words_held(region: Region, kernel: Row) -> int:
+    """32-bit registers of one element of a resident row at most at once: a pass that makes what later ones need of
+    what it took lets that go."""
+    row = {a.name for a in kernel.row if a in region.iters}
+    lives = [(turns, _words((node,))) for node, turns in _turns(region, row).items()]
+    most = max((turn for turns, _ in lives for turn in turns), default=0)
+    return max((sum(w for turns, w in lives if turns[0] <= turn < turns[1]) for turn in range(most)), default=0)
+
+
+def reads_along(region: Region, along: Collection[str]) -> int:
+    """Tensors, or places of them, that are read along axes."""
+    return sum(isinstance(body, Read) for body in dict.fromkeys(_moved(region, frozenset(along))))
+
+
+def _turns(region: Region, row: Collection[str]) -> dict[Body, tuple[int, int]]:
+    """For what registers keep of a row the first pass and the last that use it; all writes are one pass."""
+    held, made, found = used_twice(region, row), set[Body](), dict[Body, tuple[int, int]]()
+    bodies = _pass_bodies(region, row)
+    folds = sum(isinstance(n, Reduce) for let in region.lets for n in walk(let.expr))
+    for number, body in enumerate(bodies):
+        turn = min(number, folds)
+        used = _reached(region, row, body, made) & held
+        found |= {node: (found.get(node, (turn, turn))[0], turn) for node in used}
+        made |= used
+    return found
+
+
 @functools.lru_cache(maxsize=1024)
 def _moved(region: Region, along: frozenset[str]) -> tuple[Body, ...]:
     """The distinct reads and random numbers that vary along axes; a read once for each place at which it is
@@ -102,4 +129,4 @@ def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) 
     return found
 
 
-__all__ = ["bytes_beside", "used_twice", "words_beside", "words_resident"]
+__all__ = ["bytes_beside", "reads_along", "used_twice", "words_beside", "words_held", "words_resident"]

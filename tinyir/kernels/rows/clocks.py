@@ -28,8 +28,8 @@ from ..parts.waiting import (
     handed_out_us,
 )
 from ..problem import Row
-from ..resources import threads_of
-from .declare import team_of
+from ..resources import allotted, threads_of
+from .declare import ADDRESSING, WALKING, beside_of, counted, declare, each_of, team_of
 
 CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and the reads of its CTAs' shared memory after it
 SLOW_ISSUE = 8  # plain instructions that take as long as an exponential
@@ -63,7 +63,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     """Each pass reads a row, folds it over its team of threads and waits. A row in registers is on its way at once; one
     that is read again comes from L2 then, or from memory where the rows being read do not stay there, and a few
     elements at a time."""
-    region, kernel, device, sizes, occupancy = problem.region, problem.kernel, at.device, at.sizes, at.occupancy
+    region, kernel, device, sizes = problem.region, problem.kernel, at.device, at.sizes
+    occupancy = _fitted_ctas(plan, problem, at, is_resident)
     rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     team, width, moved = team_of(plan), plan.widest, at.work.bytes
     elements = -(-length // (team * width)) * width
@@ -107,6 +108,16 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
             "latency": latency,
         }
     )
+
+
+def _fitted_ctas(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> int:
+    """CTAs on an SM by the registers with which the constants here were fitted: of each element at once, and of a walk
+    at most these."""
+    row = counted(problem.region, problem.kernel)
+    registers = allotted(plan, 5 * each_of(plan) // 4 + beside_of(plan, row) + ADDRESSING)
+    if not is_resident and not row.is_slow:
+        registers = min(registers, WALKING)
+    return at.device.arch.ctas_that_fit(declare(plan, problem).smem, registers, threads_of(plan))
 
 
 def _read_along(region: Region, kernel: Row, sizes: Mapping[str, int]) -> float:

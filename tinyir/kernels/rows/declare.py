@@ -3,6 +3,7 @@ thread has at once."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 from ...ir.accumulate import is_plain, wide
@@ -11,36 +12,81 @@ from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
-from ...ir.traits import extent_of, nodes_of
+from ...ir.traits import bodies_of, extent_of, nodes_of
 from ...ir.types import DTYPES, DType
-from ...kit.records import replace
+from ...kit.records import dataclass
 from ..family import Array, Needs, Problem
-from ..parts.kept import bytes_beside
+from ..parts.kept import bytes_beside, reads_along, words_held
 from ..parts.point import free_axes, needed
 from ..problem import Row
 from ..resources import allotted
 
 ADDRESSING = 24  # registers, with those of one access
-WALKING = 48  # registers, of a walk along rows that the compiler holds to no number
+FEW = 8  # fewer of them where one tensor is read and folded once, and nothing is written along the row
+HOLDING = 23  # of a row that stays from pass to pass
+ON_THEIR_WAY = 16  # elements of a row that is read once
+WALKING = 48  # of a walk along rows, with
+MANY = 32  # elements at once
 WARP = 32
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What decides the registers of a row's threads: bytes of one of its elements, of all that is read there, and how
+    many reads that are; words that stay of it from pass to pass; whether it is one tensor's, folded once and not
+    written; whether something is divided slowly."""
+
+    bytes: int
+    reads: int
+    held: int
+    is_one: bool
+    is_slow: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def counted(region: Region, kernel: Row) -> Counted:
+    """What decides the registers of a row's threads."""
+    folds = [n for body in bodies_of(region) for n in walk(body) if isinstance(n, Reduce)]
+    along = {a.name for a in kernel.row} | {a.name for fold in folds for a in fold.axes}
+    reads = reads_along(region, along)
+    is_slow = divides_slowly(region, kernel)
+    is_one = reads + len(folds) <= 2 and kernel.passes == 1 and not is_slow
+    read = bytes_beside(region, {a.name for a in kernel.row if a in region.iters})
+    return Counted(read, reads, words_held(region, kernel), is_one, is_slow)
+
+
 def declare_streamed(plan: Plan, problem: Problem) -> Needs:
-    """What a CTA takes that reads a row again: the compiler asks for as much of it at once as there are registers for
-    where it is told a limit, and for less where it is not."""
-    needs = declare(plan, problem)
-    if divides_slowly(problem.region, problem.kernel):
-        return needs
-    return replace(needs, registers=min(needs.registers, allotted(plan, WALKING)))
+    """What a CTA takes that reads a row again: the compiler asks for as much of it at once as there are registers."""
+    region, kernel = problem.region, problem.kernel
+    row, wanted = counted(region, kernel), _on_their_way(plan, problem, each_of(plan))
+    if not row.is_slow:
+        several = FEW * ((each_of(plan) > MANY) + max(0, row.reads - 1))
+        wanted = min(wanted, WALKING + several + 3 * beside_of(plan, row) // 2)
+    return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:
-    """What a CTA takes whose rows are resident."""
-    region, kernel = problem.region, problem.kernel
-    read = bytes_beside(region, {a.name for a in kernel.row if a in region.iters}) * plan.widest
-    beside = max(0, read - ACCESS_BYTES) // 4
-    shared = meeting_arrays(plan, region, kernel)
-    return Needs(shared, registers=allotted(plan, 5 * each_of(plan) // 4 + beside + ADDRESSING))
+    """What a CTA takes whose rows are resident: of a row that is read once, not all is there at once."""
+    region, kernel, each = problem.region, problem.kernel, each_of(plan)
+    row = counted(region, kernel)
+    if row.held and not row.is_slow:
+        # an element beside whole vectors, and a guard of each
+        has_ends = each >= ON_THEIR_WAY and bool(plan.vectorize and plan.predicate)
+        wanted = max(8 * row.held, 9) * each // 8 + HOLDING + FEW * has_ends
+    else:
+        wanted = _on_their_way(plan, problem, each if row.is_slow else min(each, ON_THEIR_WAY))
+    return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
+
+
+def _on_their_way(plan: Plan, problem: Problem, each: int) -> int:
+    """Registers of a thread that has this number of elements at once."""
+    row = counted(problem.region, problem.kernel)
+    return 5 * each // 4 + beside_of(plan, row) + ADDRESSING - FEW * row.is_one
+
+
+def beside_of(plan: Plan, row: Counted) -> int:
+    """Registers of what a thread reads at once of all tensors, beside an access."""
+    return max(0, row.bytes * plan.widest - ACCESS_BYTES) // 4
 
 
 def meeting_arrays(plan: Plan, region: Region, kernel: Row) -> tuple[Array, ...]:
@@ -100,4 +146,16 @@ def each_of(plan: Plan) -> int:
     return plan.tile[1] // team_of(plan)
 
 
-__all__ = ["declare", "declare_streamed", "divides_slowly", "each_of", "meeting_arrays", "place_dtype", "team_of"]
+__all__ = [
+    "ADDRESSING",
+    "WALKING",
+    "beside_of",
+    "counted",
+    "declare",
+    "declare_streamed",
+    "divides_slowly",
+    "each_of",
+    "meeting_arrays",
+    "place_dtype",
+    "team_of",
+]

@@ -20,7 +20,7 @@ from ..family import Problem
 from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, names_in
 from ..problem import Row
-from .declare import declare, divides_slowly
+from .declare import declare, declare_streamed, divides_slowly
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -38,7 +38,7 @@ def streamed_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     region, kernel = problem.region, problem.kernel
-    fresh = Fresh(names_in(region))
+    declared, fresh = declare if is_resident else declare_streamed, Fresh(names_in(region))
     team = Team.of(plan, region, kernel, fresh)
     run = _run_of(plan, region, kernel, team)
     ends = Ends.of(run, fresh, team.number) if run else None
@@ -52,7 +52,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
-        regs=declare(plan, problem).registers if divides_slowly(region, kernel) else 0,
+        regs=0 if is_resident and not divides_slowly(region, kernel) else declared(plan, problem).registers,
     )
 
 

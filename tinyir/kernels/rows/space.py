@@ -17,7 +17,7 @@ from ...target.device import Device
 from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes, most_of
-from ..parts.kept import words_beside, words_resident
+from ..parts.kept import bytes_beside, words_beside, words_resident
 from ..problem import Row
 from ..resources import WALK
 from .declare import each_of
@@ -34,7 +34,8 @@ HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
 OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
 PIECE_BYTES = 64  # that lanes which share a row should move together
 SHORT_BYTES = 32  # of a row that a lane has alone, element by element
-AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once
+AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once,
+MOST_AT_ONCE = 256  # and bytes of them at most: of more the compiler spills some
 
 
 def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
@@ -60,12 +61,7 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
 def propose_streamed(problem: Problem, card: Device) -> Iterator[Proposal]:
     """Each team of threads with several accesses at once."""
     for plans in _ways(problem, card):
-        found = [
-            plan
-            for threads in THREADS
-            for many in (AT_ONCE if plans.run else (WALK,))
-            for plan in plans.streamed((threads,), many)
-        ]
+        found = [plan for threads in THREADS for many in plans.at_once for plan in plans.streamed((threads,), many)]
         found += plans.streamed((LANES[-1], OF_ROWS[0] // LANES[-1]), AT_ONCE[1]) if problem.kernel.rows else ()
         yield from (Proposal(p, over_registers(plans.beside, card)) for p in found)
 
@@ -100,6 +96,14 @@ class _Plans:
     def width(self) -> int:
         """Elements of an access."""
         return self.run.width if self.run else 1
+
+    @property
+    def at_once(self) -> tuple[int, ...]:
+        """Accesses of a streamed row that a thread has on their way at once."""
+        if self.run is None:
+            return (WALK,)
+        each = self.width * bytes_beside(self.region, {a.name for a in self.run.axes})
+        return tuple(many for many in AT_ONCE if many * each <= MOST_AT_ONCE)
 
     def resident(self, threads: tuple[int, ...], most: int, ctas: int = 1) -> Iterator[Plan]:
         """The row in registers, where a thread has at most this number of elements, and every thread some."""
