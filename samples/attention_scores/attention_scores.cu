@@ -208,7 +208,7 @@ template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, 
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }
 // The same where a thread's columns are those of a quad in every eight: what lanes make of a column and the rest have no bit in common, so that what is not known before is worked out once.
-template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int of_lane, int column) {
+template <int span, class T> __device__ __forceinline__ T &swizzled_of_lane(T *tile, int row, int of_lane, int column) {
   const int turned = (row * (span / 8) & (span - 16)) ^ of_lane * (int)sizeof(T), byte = column * (int)sizeof(T);
   return *(T *)((unsigned char *)tile + row * span + (turned ^ (byte & -16)) + (byte & 15));
 }
@@ -404,7 +404,7 @@ n8(const __grid_constant__ tensor_map a_map, const __grid_constant__ tensor_map 
           #pragma unroll
           for (int element_ = 0; element_ < 8; ++element_) {
             const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-            swizzled_at<128>(n8_out + 2048 * o_slot + 4096 * warpgroup_index, r, 2 * (lane % 4), element_ % 2 + 16 * piece + 8 * (element_ / 4)) = acc[element_ + 16 * j + 8 * piece];
+            swizzled_of_lane<128>(n8_out + 2048 * o_slot + 4096 * warpgroup_index, r, 2 * (lane % 4), element_ % 2 + 16 * piece + 8 * (element_ / 4)) = acc[element_ + 16 * j + 8 * piece];
           }
         }
         fence_async_proxy();
@@ -581,7 +581,7 @@ n8_2(float *__restrict__ n8, const __grid_constant__ tensor_map a_map, const __g
         #pragma unroll
         for (int element_ = 0; element_ < 8; ++element_) {
           const int r = 8 * (element_ / 2 % 2) + lane / 4 + 16 * (warpgroup_thread / 32);
-          swizzled_at<128>(n8_out + 4096 * warpgroup_index + 2048 * ((element_ + 8 * piece) / 16), r, 2 * (lane % 4), 2 * ((element_ + 8 * piece) % 16) + 8 * (element_ / 4) - element_ - 2 * (element_ / 2)) = acc[element_ + 8 * piece];
+          swizzled_of_lane<128>(n8_out + 4096 * warpgroup_index + 2048 * ((element_ + 8 * piece) / 16), r, 2 * (lane % 4), 2 * ((element_ + 8 * piece) % 16) + 8 * (element_ / 4) - element_ - 2 * (element_ / 2)) = acc[element_ + 8 * piece];
         }
       }
       warpgroup_barrier(2 + warpgroup_index);

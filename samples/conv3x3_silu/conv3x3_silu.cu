@@ -80,11 +80,6 @@ template <int span> __device__ __forceinline__ int swizzled(int byte) { return b
 template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }
-// The same where a thread's columns are those of a quad in every eight: what lanes make of a column and the rest have no bit in common, so that what is not known before is worked out once.
-template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int of_lane, int column) {
-  const int turned = (row * (span / 8) & (span - 16)) ^ of_lane * (int)sizeof(T), byte = column * (int)sizeof(T);
-  return *(T *)((unsigned char *)tile + row * span + (turned ^ (byte & -16)) + (byte & 15));
-}
 template <int rows, int columns, int pairs>
 __device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], const unsigned int (&a)[rows][4], const unsigned int (&b)[pairs][4]) {
 #pragma unroll

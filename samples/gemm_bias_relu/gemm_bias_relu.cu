@@ -172,11 +172,6 @@ template <int span> __device__ __forceinline__ int swizzled(int byte) { return b
 template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int column) {
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
 }
-// The same where a thread's columns are those of a quad in every eight: what lanes make of a column and the rest have no bit in common, so that what is not known before is worked out once.
-template <int span, class T> __device__ __forceinline__ T &swizzled_at(T *tile, int row, int of_lane, int column) {
-  const int turned = (row * (span / 8) & (span - 16)) ^ of_lane * (int)sizeof(T), byte = column * (int)sizeof(T);
-  return *(T *)((unsigned char *)tile + row * span + (turned ^ (byte & -16)) + (byte & 15));
-}
 // A warp's 16 x 16 piece of an accumulator, each thread's eight values in the order in which wgmma leaves them, into a swizzled tile.
 template <int span>
 __device__ __forceinline__ void store_piece_fp16(fp16 *tile, int row, int column, const float (&x)[8]) {

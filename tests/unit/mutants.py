@@ -25,7 +25,7 @@ FENCE = re.compile(r"^\s*(?:fence_\w+|wgmma_fence)\(\);$")
 COMMIT = re.compile(r"^\s*\w+_commit\(\);$")
 STORE = re.compile(
     rf"^\s*(?:if \([^()]*\) )?(?:{NAME}(?:\[.*\])+ (?:[-+*]?=) "
-    rf".*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|cp_async\w*|atomic\w+|publish_\w+)[<(]"
+    rf".*;|(?:tma_\w+|store_\w+|copy_\d+|mma_\w+|operand_\w+|swizzled_at|swizzled_of_lane|cp_async\w*|atomic\w+|publish_\w+)[<(]"
     rf".*\);)(?:  //.*)?$"
 )
 
@@ -130,7 +130,7 @@ RULES: Mapping[str, Rule] = {
         lambda m: f"lanes = {int(m[1])}; lanes > 1",
     ),
     "swizzle": changed(
-        r"(swizzled_at|operand_along|factor_along|rows_of_halves|store_piece_\w+)<(\d+)(?=[,>])",
+        r"(swizzled_at|swizzled_of_lane|operand_along|factor_along|rows_of_halves|store_piece_\w+)<(\d+)(?=[,>])",
         lambda m: f"{m[1]}<{ {128: 64, 64: 32, 32: 64}.get(int(m[2]), 64) }",
     ),
     "descriptor": changed(

@@ -389,9 +389,13 @@ template <int span> {INLINE}int swizzled(int byte) {{ return byte ^ (byte >> 3 &
 // An element of such a tile.
 template <int span, class T> {INLINE}T &swizzled_at(T *tile, int row, int column) {{
   return *(T *)((unsigned char *)tile + swizzled<span>(row * span + column * (int)sizeof(T)));
-}}
+}}""",
+    ),
+    (
+        "swizzled_of_lane",
+        f"""\
 // The same where a thread's columns are those of a quad in every eight: what lanes make of a column and the rest have no bit in common, so that what is not known before is worked out once.
-template <int span, class T> {INLINE}T &swizzled_at(T *tile, int row, int of_lane, int column) {{
+template <int span, class T> {INLINE}T &swizzled_of_lane(T *tile, int row, int of_lane, int column) {{
   const int turned = (row * (span / 8) & (span - 16)) ^ of_lane * (int)sizeof(T), byte = column * (int)sizeof(T);
   return *(T *)((unsigned char *)tile + row * span + (turned ^ (byte & -16)) + (byte & 15));
 }}""",  # noqa: E501

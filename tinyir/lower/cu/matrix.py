@@ -460,7 +460,8 @@ class Matrices(Rows):
             start += f" + {self.integers.c(rows * width * (column // width))}"
             column = column - width * (column // width)
         row = self.integers.c(index[0], 0)
-        return f"swizzled_at<{tile.swizzle}>({start}, {row}, {lanes}{self.integers.c(column + own, 0)})"
+        word = "swizzled_of_lane" if lanes else "swizzled_at"
+        return f"{word}<{tile.swizzle}>({start}, {row}, {lanes}{self.integers.c(column + own, 0)})"
 
     def _store_piece(self: Any, s: nodes.Store) -> None:
         tile = self.arrays[s.to.name]
