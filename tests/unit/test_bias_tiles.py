@@ -3,15 +3,17 @@ simulation, and faults planted in their waits."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.bench.attention import Case, model_of
-from tinyir.ir import gpu, plan
+from tinyir.ir import gpu, manifest, plan
 from tinyir.kernels.attention import streaming_of
 from tinyir.kernels.flash.match import flash_of
+from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.lower.plan.choose import WORTH
@@ -71,6 +73,26 @@ def test_tiles_equal_playback(model: dict[str, Any], columns: int, seed: int) ->
 def test_which_tensors_come_in_tiles(change: dict[str, Any], is_tile: bool) -> None:
     module, fitting = with_tiles({**BIASED, **change})
     assert bool(fitting) == is_tile == bool(flash_of(streaming_of(*module.program.regions[:2])).tiles and fitting)
+
+
+@pytest.mark.parametrize("beside", ["", "fp32"])
+def test_batches_that_share_a_bias_run_together(beside: str) -> None:
+    """Tiles are counted by batches last, so that CTAs side by side fetch the same of it."""
+    case = Case("fp16", 4, 16, 16, 4096, 128, has_bias=True, beside=beside)
+    module = regions_of(model_of(case))
+    found = flash_of(streaming_of(*module.program.regions[:2]))
+    assert [axis.name for axis in found.outer] == ["i1", "i0"]
+
+
+@pytest.mark.parametrize("mask", ["fp32", "bool"])
+def test_a_place_in_a_tile_is_worked_out_in_two_parts(mask: str) -> None:
+    """What lanes make of it is apart from what is known before the run; a producer of such a tile has registers left
+    for its tensor map."""
+    module, fitting = with_tiles({**BIASED, "mask": mask, "t": 272})
+    one = next(p for p in fitting if p.tile[:2] == (128, 64))
+    text = manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (one,)))))
+    places = re.findall(r"swizzled_at<\d+>\(mask_tile[^,]*, [^,]*, 2 \* \(lane % 4\), ", text)
+    assert len(places) == 2 and one.regs.producer > 24
 
 
 def test_lengths_that_are_even_alone_have_a_plan_of_the_same_family() -> None:
