@@ -167,7 +167,7 @@ conv(const fp16 *__restrict__ X, const fp16 *__restrict__ conv_W, fp16 *__restri
   // region conv: image
   #pragma unroll 1
   for (int n = 0; n < 1; ++n) {
-    fp16 block[3][8][4];
+    fp16 turned[3][8][4];
     #pragma unroll
     for (int m = 0; m < 3; ++m) {
       const int item = 128 * m + 384 * n + thread_x;
@@ -179,7 +179,7 @@ conv(const fp16 *__restrict__ X, const fp16 *__restrict__ conv_W, fp16 *__restri
         if (0 <= down + row0 - 1 && down + row0 - 1 < 56 && 0 <= col0 + 4 * stretch - 4 && col0 + 4 * stretch - 4 < 53) {
           #pragma unroll
           for (int a = 0; a < 8; ++a) {
-            load_near<4>(&block[m][a][0], &X[(((long long)i0 * 64 + a + 8 * oct) * 56 + down + row0 - 1) * 56 + col0 + 4 * stretch - 4]);
+            load_near<4>(&turned[m][a][0], &X[(((long long)i0 * 64 + a + 8 * oct) * 56 + down + row0 - 1) * 56 + col0 + 4 * stretch - 4]);
           }
         }
       }
@@ -200,7 +200,7 @@ conv(const fp16 *__restrict__ X, const fp16 *__restrict__ conv_W, fp16 *__restri
                 vector_of<fp16, 8> piece;
                 #pragma unroll
                 for (int a = 0; a < 8; ++a)
-                  piece.x[a] = block[m][a][v];
+                  piece.x[a] = turned[m][a][v];
                 *(vector_of<fp16, 8> *)&swizzled_at<128>(image, 18 * down + 4 * stretch + v - 3, 8 * oct) = piece;
               }
             }

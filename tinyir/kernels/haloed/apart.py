@@ -1,20 +1,20 @@
 """How the tile of an image comes in of which the channels are not contiguous: a thread takes neighbouring columns of 8,
 turns these in registers, and stores 8 channels of each place at once.
 
-    reg block : fp16[4, 8, 4]
+    reg turned : fp16[4, 8, 4]
     for m in 0..4 unroll                                    all loads are on their way before the first store
       let item = thread.x + 128*m
       if item < 480
         let oct, stretch, down = ...                        6 stretches of 4 columns have a row of 18 places
         if 0 <= h < 56 and 0 <= w < 53
           for a in 0..8 unroll
-            block[m, a, v] over v: 4 = X[i0, 8*oct + a, h, w + v] vector 4
+            turned[m, a, v] over v: 4 = X[i0, 8*oct + a, h, w + v] vector 4
     for m in 0..4 unroll
       ...
         if 0 <= h < 56 and 0 <= w < 53
           for v in 0..4 unroll
             if 0 <= 4*stretch + v - 3 < 18                  a stretch begins on a multiple of 4
-              store image[18*down + 4*stretch + v - 3, 8*oct + a] over a: 8 = block[m, a, v] vector 8
+              store image[18*down + 4*stretch + v - 3, 8*oct + a] over a: 8 = turned[m, a, v] vector 8
         else the same of zeros
 
 As many groups of channels as an access has columns are next to one another among the threads, so that those that store
@@ -61,7 +61,7 @@ def filled_apart(plan: Plan, halo: Halo, fresh: Fresh, read_at: ReadAt, block: E
         oct_: item - beside * rest + beside * (line // high),
     }
     first = width * stretch - skew
-    held, dtype = fresh("block"), image.read.dtype
+    held, dtype = fresh("turned"), image.read.dtype
     index, _ = read_at(down, first, OCT * oct_ + a, width)
     _, inside = read_at(down, first, OCT * oct_, width)  # groups have whole octs
     source = tuple(e + v if n == image.columns.dim else e for n, e in enumerate(index))
@@ -81,7 +81,7 @@ def filled_apart(plan: Plan, halo: Halo, fresh: Fresh, read_at: ReadAt, block: E
         store = nodes.Store(to, value, ((str(a), Expr.of(OCT)),), OCT)
         return for_each(v, width, nodes.If((Bound(across, ZERO, Expr.of(halo.wide)),), (store,)))
 
-    def turned(there: Statement, otherwise: tuple[Statement, ...] = ()) -> Statement:
+    def filled(there: Statement, otherwise: tuple[Statement, ...] = ()) -> Statement:
         line = nodes.If(inside, (there,), otherwise) if inside else there
         body: tuple[Statement, ...] = (*(nodes.Let(str(name), e) for name, e in lets.items()), line)
         if ahead * threads * -(-turns // ahead) != count:
@@ -94,8 +94,8 @@ def filled_apart(plan: Plan, halo: Halo, fresh: Fresh, read_at: ReadAt, block: E
     )
     lines = (
         nodes.Reg(held, type_of(dtype, ahead, OCT, width)),
-        turned(for_each(a, OCT, load)),
-        turned(put(Read(held, (m, a, v), dtype)), (put(literal(0, dtype)),)),
+        filled(for_each(a, OCT, load)),
+        filled(put(Read(held, (m, a, v), dtype)), (put(literal(0, dtype)),)),
     )
     return nodes.For(str(number), ZERO, Expr.of(-(-turns // ahead)), lines)
 

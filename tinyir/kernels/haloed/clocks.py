@@ -21,6 +21,7 @@ ASYNC_ISSUE = 16  # and for 32 copies of several
 TURN_ISSUE = 60  # for 32 threads that turn columns of 8 channels: addresses, guards, loads
 TURN_ISSUE_OF_COLUMN = 8  # and for each column, which takes four words apart and stores them
 TURN_WAIT = 800  # of a thread for these
+COLD_WAIT = 2400  # more with the first taps on their way: one image of 28, 56 and 112 rows takes 1.4 to 3 us more
 APART_WAIT = 210  # of a thread for an element that it copies by itself
 COPY_WAIT = 900  # clocks until the image's tile is there
 STEP_CLOCKS = 160  # a step's barrier, and the latency of its first fragments
@@ -63,6 +64,7 @@ def _ring(plan: Plan, problem: Problem, at: Conditions) -> tuple[float, float]:
     steps = extent_of(halo.taps).evaluate(at.sizes) * halo.blocks
     copied, waited = _image(plan, halo, halo.blocks, device.arch.schedulers)
     products, fragments = _multiplied(plan, problem, at, DEPTH)
+    waited += COLD_WAIT if is_apart(plan, halo) else 0
     return copied + steps * max(products, fragments), waited + steps * STEP_CLOCKS
 
 
