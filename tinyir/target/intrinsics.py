@@ -162,26 +162,21 @@ __device__ __forceinline__ float float_of_fp8e4m3(fp8e4m3 x) {
     Intrinsic(
         "fp8_of_float",
         """\
-// The 7 bits below the sign of |x| in a format of `digits` fraction bits and exponent `bias`, to nearest even; `top` is its largest.
-__device__ __forceinline__ unsigned int fp8_of_float(float x, int digits, int bias, float top, unsigned int over) {
-  const unsigned int bits = __float_as_uint(x) & 0x7fffffffu;
-  if (bits > 0x7f800000u) return 0x7fu;
-  const int exponent = (int)(bits >> 23) - 127;
-  const int drop = 23 - digits + (exponent < 1 - bias ? 1 - bias - exponent : 0);
-  if (drop > 24) return 0u;
-  const unsigned int fraction = (bits & 0x7fffffu) | 0x800000u;
-  const unsigned int kept = fraction >> drop, rest = fraction & ((1u << drop) - 1u), half = 1u << (drop - 1);
-  const unsigned int rounded = kept + (rest > half || (rest == half && (kept & 1u)) ? 1u : 0u);
-  const unsigned int result = exponent < 1 - bias ? rounded : rounded + ((unsigned int)(exponent + bias - 1) << digits);
-  const float size = __uint_as_float(bits);
-  return size >= top || result >= over ? over : result;
+// The 7 bits below the sign of |x| in a format of `digits` fraction bits and exponent `bias`, to nearest even, and `over` beyond its range. Adding `step` rounds what has fewer digits.
+__device__ __forceinline__ unsigned int fp8_of_float(float x, int digits, int bias, unsigned int over) {
+  const float size = fabsf(x), step = __uint_as_float((unsigned int)(151 - bias - digits) << 23);
+  const unsigned int bits = __float_as_uint(size), drop = 23 - digits;
+  const unsigned int whole = ((bits + (1u << (drop - 1)) - 1u + (bits >> drop & 1u)) >> drop) - ((unsigned int)(127 - bias) << digits);
+  const unsigned int few = __float_as_uint(size + step) - __float_as_uint(step);
+  const unsigned int found = bits < (unsigned int)(128 - bias) << 23 ? few : whole;
+  return found < over ? found : over;
 }""",  # noqa: E501
     ),
     Intrinsic(
         "fp8e4m3_of_float",
         """\
 __device__ __forceinline__ fp8e4m3 fp8e4m3_of_float(float x) {
-  fp8e4m3 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | fp8_of_float(x, 3, 7, 480.0f, 0x7fu))};
+  fp8e4m3 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | fp8_of_float(x, 3, 7, 0x7fu))};
   return y;
 }""",
     ),
@@ -189,8 +184,8 @@ __device__ __forceinline__ fp8e4m3 fp8e4m3_of_float(float x) {
         "fp8e5m2_of_float",
         """\
 __device__ __forceinline__ fp8e5m2 fp8e5m2_of_float(float x) {
-  const unsigned int size = fp8_of_float(x, 2, 15, 65536.0f, 0x7cu);
-  fp8e5m2 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | (size == 0x7fu ? 0x7eu : size))};
+  const unsigned int size = x != x ? 0x7eu : fp8_of_float(x, 2, 15, 0x7cu);
+  fp8e5m2 y = {(unsigned char)((__float_as_uint(x) >> 24 & 0x80u) | size)};
   return y;
 }""",
     ),
