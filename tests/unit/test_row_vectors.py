@@ -69,6 +69,13 @@ CASES = {  # width, tensors, body
         "broadcast_in_dim(%m, dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\n"
         "%y = cast(fdiv(%e, broadcast_in_dim(%z, dims=[0]))) : fp16\nyield Y[i0, i1] = %y",
     ),
+    "a norm with gains of an odd length": (
+        8,
+        "in X : fp16[R, 333]\nin g : fp16[333]\nin b : fp16[333]\nout Y : fp16[R, 333]",
+        "for i0: R, i1: 333\n%x = cast(X[i0, i1]) : fp32\n%v = reduce sum (i1) : fp32 { mul(%x, %x) }\n"
+        "%n = mul(%x, broadcast_in_dim(rsqrt(%v), dims=[0]))\n%s = mul(%n, broadcast_in_dim(cast(g[i1]) : fp32, "
+        "dims=[1]))\n%y = cast(add(%s, broadcast_in_dim(cast(b[i1]) : fp32, dims=[1]))) : fp16\nyield Y[i0, i1] = %y",
+    ),
     "a norm of any length": (
         4,
         "in X : fp32[R, N]\nin g : fp32[N]\nout Y : fp32[R, N]\nout S : fp32[R]",

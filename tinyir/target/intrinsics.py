@@ -57,6 +57,10 @@ TYPES = (
 )
 GUARDED = (
     _inline(
+        "unsigned int word_as_is(unsigned int x)",
+        'asm volatile("" : "+r"(x)); return x;',
+    ),
+    _inline(
         "float float_of_fp16(fp16 x)",
         "float y; " + _asm("cvt.f32.f16 %0, %1;", '"=f"(y)', '"h"(x.bits)') + " return y;",
     ),
@@ -118,6 +122,20 @@ def _integer(name: str) -> Intrinsic:
 
 PLAIN = (
     _inline("float float_of_bf16(bf16 x)", "return __uint_as_float((unsigned int)x.bits << 16);"),
+    Intrinsic(
+        "stay_as_read",
+        """\
+// What the compiler made of these 16-bit numbers it forgets here: it keeps them, two to a register.
+template <class T, int n> __device__ __forceinline__ void stay_as_read(T (&x)[n]) {
+#pragma unroll
+  for (int i = 0; i < n; i += 2) {
+    union { unsigned int word; T parts[2]; } two;
+    two.parts[0] = x[i], two.parts[1] = x[i + 1];
+    two.word = word_as_is(two.word);
+    x[i] = two.parts[0], x[i + 1] = two.parts[1];
+  }
+}""",
+    ),
     Intrinsic(
         "quotient_of",
         """\

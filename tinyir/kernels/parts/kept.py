@@ -5,12 +5,24 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator
 
-from ...ir.body import Body, Gather, Random, Read, Reduce, Ref, operands_of, walk
+from ...ir.body import (
+    Body,
+    BroadcastInDim,
+    Gather,
+    Random,
+    Read,
+    Reduce,
+    Ref,
+    Select,
+    Transpose,
+    operands_of,
+    walk,
+)
 from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.traits import bodies_of
 from ..problem import Row
-from .point import free_axes
+from .point import free_axes, is_in_place
 
 
 def words_beside(region: Region, along: Collection[str], is_row: bool) -> int:
@@ -88,6 +100,36 @@ def used_twice(region: Region, row: Collection[str]) -> set[Body]:
     return values | _in_many_passes(region, row, Read, frozenset(values))
 
 
+def read_late(region: Region, row: Collection[str]) -> list[Read]:
+    """What is read along the row behind all folds alone, at places that hang on no data and under no guard: gains and
+    biases of a norm, which may be asked for before the folds."""
+    bodies = _pass_bodies(region, row)
+    written = [y.expr for y in region.yields if y.expr in bodies]
+    folded: set[Body] = set()
+    for body in bodies[: len(bodies) - len(written)]:
+        folded |= _reached(region, row, body, set())
+    late = [n for body in written if folded for n in _plain_reads(region, row, body)]
+    kept = used_twice(region, row)
+    return [n for n in dict.fromkeys(late) if n not in folded and n not in kept]
+
+
+def _plain_reads(region: Region, row: Collection[str], body: Body) -> Iterator[Read]:
+    """The reads along the row that evaluating the expression makes whatever the data are."""
+    if isinstance(body, (Select, Gather, Reduce, BroadcastInDim, Transpose)) and not is_in_place(region, body):
+        return
+    if isinstance(body, Ref) and body.index is None and set(row).intersection(free_axes(region, body)):
+        yield from _plain_reads(region, row, region.let(body.name).expr)
+    elif isinstance(body, Read) and set(row) & {n for e in body.index for n in e.names()}:
+        yield body
+    for inner in operands_of(body):
+        yield from _plain_reads(region, row, inner)
+
+
+def read_twice(region: Region, row: Collection[str]) -> set[Body]:
+    """The reads along the row that several passes make, where none keeps what it makes of them."""
+    return _in_many_passes(region, row, Read, frozenset())
+
+
 def _in_many_passes(region: Region, row: Collection[str], kind: type, held: frozenset[Body]) -> set[Body]:
     """The values (Ref) or reads (Read) that several passes make, when `held` values are made by the first pass that
     needs them."""
@@ -129,4 +171,13 @@ def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) 
     return found
 
 
-__all__ = ["bytes_beside", "reads_along", "used_twice", "words_beside", "words_held", "words_resident"]
+__all__ = [
+    "bytes_beside",
+    "read_late",
+    "read_twice",
+    "reads_along",
+    "used_twice",
+    "words_beside",
+    "words_held",
+    "words_resident",
+]

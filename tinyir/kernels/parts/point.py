@@ -224,6 +224,14 @@ class Values:
         return replace(self, point=point, known=same)
 
 
+def is_in_place(region: Region, body: Body) -> bool:
+    """Whether a broadcast takes its operand at the point itself: its axes keep their names."""
+    if not isinstance(body, BroadcastInDim):
+        return False
+    axes = body.axes if body.axes is not None else tuple(a.name for a in region.iters)
+    return all(name == axes[d] for name, d in zip(free_axes(region, body.x), body.dims))
+
+
 def substitute_here(body: Body, point: Point) -> Body:
     """One node with its own indices and guards at `point`; what is inside it stays as it is."""
     inner: list[Body] = []

@@ -11,7 +11,6 @@ from ...ir.body import Binary, Body, Read, Reduce, Ternary, Unary, operands_of
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.rules import product
-from ...ir.runs import row_run
 from ...ir.traits import extent_of, nearest, nodes_of, reads_apart
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
@@ -29,13 +28,24 @@ from ..parts.waiting import (
 )
 from ..problem import Row
 from ..resources import allotted, threads_of
-from .declare import ADDRESSING, WALKING, beside_of, counted, declare, each_of, team_of
+from .declare import (
+    ADDRESSING,
+    WALKING,
+    beside_of,
+    counted,
+    declare,
+    each_of,
+    has_ends,
+    stays_as_read,
+    team_of,
+)
 
-CLUSTER_CLOCKS = 2500  # of a barrier of a cluster, and the reads of its CTAs' shared memory after it
+CLUSTER_CLOCKS = 2500 / 256  # of each thread of a CTA, of a barrier of a cluster and the reads of its CTAs after it
 SLOW_ISSUE = 8  # plain instructions that take as long as an exponential
 QUOTIENT_ISSUE = 6  # the same of a division by what divides a row
 BYTE_ISSUE = 0.5  # the same of one of four floats that become a word of bytes
 ROUND_ISSUE = 4  # the same of a conversion to an integer
+ALONE_CLOCKS = 3  # of an instruction that waits for the one before, while no other CTA has its turn
 ALONE_WARPS = 3  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
 IDLE = (
@@ -69,20 +79,22 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     team, width, moved = team_of(plan), plan.widest, at.work.bytes
     elements = -(-length // (team * width)) * width
     ctas = -(-rows // plan.tile[0]) * (team // plan.threads[0])
+    held = (SLOW_ISSUE if stays_as_read(plan, region, kernel) else math.inf) if is_resident else 0
     again = 0 if is_resident else kernel.passes - 1
     issued = MAP_ISSUE / width + 2
     is_apart = reads_apart(region) and kernel.row[-1] not in region.iters
     moved *= LINE_LOSS if is_apart else 1
-    waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * _has_ends(plan, problem)
+    waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * has_ends(plan, region, kernel)
     resident = max(1, min(occupancy, -(-ctas // device.sms)))
     waves = ctas / (device.sms * resident)
+    alone = max(1.0, ALONE_CLOCKS / max(1.0, waves)) if rows >= device.sms else 1.0
     is_near = resident * plan.tile[0] * at.work.bytes / max(rows, 1) <= NEAR_BYTES
     behind = again * (NEAR_CLOCKS if is_near else device.l2_latency_ns * device.clock_ghz)
     wait = (device.dram_latency_ns * device.clock_ghz + behind) * waits
-    one = wait + kernel.passes * (_meeting(plan) + elements * issued)
+    one = wait + kernel.passes * (_meeting(plan) + elements * issued * alone)
     latency = math.ceil(waves) * one / device.clock_ghz / 1e3
     warps = resident * threads_of(plan) / device.arch.warp
-    issue = (ctas * threads_of(plan) * elements * ((1 + again) * issued + _row_ops(region, kernel, is_resident))) / (
+    issue = (ctas * threads_of(plan) * elements * ((1 + again) * issued + _row_ops(region, kernel, held))) / (
         device.arch.warp * device.arch.schedulers * device.sms
     )
     issue *= (1 + ALONE_WARPS / warps) / device.clock_ghz / 1e3
@@ -113,6 +125,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
 def _fitted_ctas(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> int:
     """CTAs on an SM by the registers with which the constants here were fitted: of each element at once, and of a walk
     at most these."""
+    if is_resident and stays_as_read(plan, problem.region, problem.kernel):
+        return at.occupancy
     row = counted(problem.region, problem.kernel)
     registers = allotted(plan, 5 * each_of(plan) // 4 + beside_of(plan, row) + ADDRESSING)
     if not is_resident and not row.is_slow:
@@ -139,16 +153,11 @@ def _lost(region: Region, along: str, sizes: Mapping[str, int]) -> float:
     return sum(product(t.shape).evaluate(sizes) * (FETCHED_BYTES - t.dtype.bytes) for t in read)
 
 
-def _has_ends(plan: Plan, problem: Problem) -> bool:
-    """Whether a row has elements beside its whole vectors, which are read behind them."""
-    runs = (row_run(problem.region, problem.kernel, item.width) for item in plan.vectorize)
-    return any(run is not None and not run.is_whole for run in runs)
-
-
 @functools.lru_cache(maxsize=4096)
-def _row_ops(region: Region, kernel: Row, is_resident: bool) -> float:
-    """Instructions of an element of a row beside its moves: of a resident row each value once, of one that is read
-    again each value in every pass that needs it."""
+def _row_ops(region: Region, kernel: Row, held: float) -> float:
+    """Instructions of an element of a row beside its moves: each value once, those of `held` instructions and more in
+    every pass that needs them. A row that is read again holds none; one that stays as it was read makes what is cheap
+    again beside its loads."""
     row = {a.name for a in kernel.row if a in region.iters}
     roots = [let.expr.body for let in region.lets if isinstance(let.expr, Reduce)]
     roots += [y.expr for y in region.yields if row & {n for e in y.index for n in e.names()}]
@@ -163,7 +172,8 @@ def _row_ops(region: Region, kernel: Row, is_resident: bool) -> float:
 
     names = [n for root in roots for n in needed(region, (root,)) if varies(region.let(n).expr)]
     folds = len(roots) - sum(y.expr in roots for y in region.yields)
-    return folds + sum(map(ops, roots)) + sum(ops(region.let(n).expr) for n in (set(names) if is_resident else names))
+    made = {n: ops(region.let(n).expr) for n in names}
+    return folds + sum(map(ops, roots)) + sum(n * (names.count(v) if n >= held else 1) for v, n in made.items())
 
 
 def _issue(body: Body) -> float:
@@ -185,7 +195,7 @@ def _meeting(plan: Plan) -> float:
     """Clocks in which the threads of a row close a fold."""
     shuffles = SHUFFLE_CLOCKS * math.log2(min(plan.threads[0], 32))
     of_block = 2 * BARRIER_CLOCKS + plan.threads[0] if plan.threads[0] > 32 else 0
-    return shuffles + of_block + (CLUSTER_CLOCKS if plan.cluster else 0)
+    return shuffles + of_block + (CLUSTER_CLOCKS * plan.threads[0] if plan.cluster else 0)
 
 
 __all__ = ["resident_clocks", "streamed_clocks"]

@@ -7,16 +7,17 @@ import functools
 import math
 
 from ...ir.accumulate import is_plain, wide
-from ...ir.body import Binary, Body, BroadcastInDim, Reduce, walk
+from ...ir.body import Binary, Body, BroadcastInDim, Read, Reduce, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
+from ...ir.runs import row_run
 from ...ir.traits import bodies_of, extent_of, nodes_of
 from ...ir.types import DTYPES, DType
 from ...kit.records import dataclass
 from ..family import Array, Needs, Problem
-from ..parts.kept import bytes_beside, reads_along, words_held
+from ..parts.kept import bytes_beside, read_late, read_twice, reads_along, words_held
 from ..parts.point import free_axes, needed
 from ..problem import Row
 from ..resources import allotted
@@ -27,6 +28,9 @@ HOLDING = 23  # of a row that stays from pass to pass
 ON_THEIR_WAY = 16  # elements of a row that is read once
 WALKING = 48  # of a walk along rows, with
 MANY = 32  # elements at once
+MAKING = 8  # of neighbours that are computed again
+EARLY_BYTES = 64  # of a thread, that it asks for before the folds and needs behind them
+HELD_COMPUTED = 32  # elements of a row that a thread keeps in the type of arithmetic, at most
 WARP = 32
 
 
@@ -69,12 +73,16 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes whose rows are resident: of a row that is read once, not all is there at once."""
     region, kernel, each = problem.region, problem.kernel, each_of(plan)
     row = counted(region, kernel)
+    if stays_as_read(plan, region, kernel):
+        held = sum(read.dtype.bytes for read in _read(region, kernel)) * each // 4
+        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, held + MAKING + ADDRESSING))
     if row.held and not row.is_slow:
         # an element beside whole vectors, and a guard of each
         has_ends = each >= ON_THEIR_WAY and bool(plan.vectorize and plan.predicate)
         wanted = max(8 * row.held, 9) * each // 8 + HOLDING + FEW * has_ends
     else:
         wanted = _on_their_way(plan, problem, each if row.is_slow else min(each, ON_THEIR_WAY))
+    wanted += sum(read.dtype.bytes for read in asked_first(plan, region, kernel)) * each // 4
     return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
 
 
@@ -87,6 +95,46 @@ def _on_their_way(plan: Plan, problem: Problem, each: int) -> int:
 def beside_of(plan: Plan, row: Counted) -> int:
     """Registers of what a thread reads at once of all tensors, beside an access."""
     return max(0, row.bytes * plan.widest - ACCESS_BYTES) // 4
+
+
+def asked_first(plan: Plan, region: Region, kernel: Row) -> tuple[Read, ...]:
+    """What a thread whose row is resident asks for in the first pass though it needs it in a later one, so that it is
+    on its way while the folds wait: gains and biases, where a few registers hold them, of rows that are whole
+    vectors."""
+    late = _late(region, kernel)
+    is_few = each_of(plan) * sum(read.dtype.bytes for read in late) <= EARLY_BYTES
+    is_apart = has_ends(plan, region, kernel) or stays_as_read(plan, region, kernel)
+    return late if is_few and not is_apart else ()
+
+
+def stays_as_read(plan: Plan, region: Region, kernel: Row) -> bool:
+    """Whether the threads of a resident row keep it as it was read, in 16 bits, and compute again what several passes
+    need of it: the row is long, whole vectors, and written. One that a cluster shares fits in the type of
+    arithmetic."""
+    if each_of(plan) <= HELD_COMPUTED or plan.widest == 1 or has_ends(plan, region, kernel):
+        return False
+    read = _read(region, kernel)
+    is_one = len(read) == 1 and plan.cluster is not None
+    row = {a.name for a in kernel.row if a in region.iters}
+    is_written = any(row & {n for e in y.index for n in e.names()} for y in region.yields)
+    halves = bool(read) and all(n.dtype.is_float and n.dtype.bytes == 2 for n in read)
+    return halves and is_written and not is_one
+
+
+@functools.lru_cache(maxsize=4096)
+def _late(region: Region, kernel: Row) -> tuple[Read, ...]:
+    return tuple(read_late(region, {a.name for a in kernel.row if a in region.iters}))
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(region: Region, kernel: Row) -> tuple[Body, ...]:
+    return tuple(read_twice(region, {a.name for a in kernel.row if a in region.iters}))
+
+
+def has_ends(plan: Plan, region: Region, kernel: Row) -> bool:
+    """Whether a row has elements beside its whole vectors, which are read behind them."""
+    runs = (row_run(region, kernel, item.width) for item in plan.vectorize)
+    return any(run is not None and not run.is_whole for run in runs)
 
 
 def meeting_arrays(plan: Plan, region: Region, kernel: Row) -> tuple[Array, ...]:
@@ -149,13 +197,16 @@ def each_of(plan: Plan) -> int:
 __all__ = [
     "ADDRESSING",
     "WALKING",
+    "asked_first",
     "beside_of",
     "counted",
     "declare",
     "declare_streamed",
     "divides_slowly",
     "each_of",
+    "has_ends",
     "meeting_arrays",
     "place_dtype",
+    "stays_as_read",
     "team_of",
 ]

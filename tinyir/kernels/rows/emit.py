@@ -20,7 +20,7 @@ from ..family import Problem
 from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, names_in
 from ..problem import Row
-from .declare import declare, declare_streamed, divides_slowly
+from .declare import declare, declare_streamed, divides_slowly, stays_as_read
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -43,6 +43,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     run = _run_of(plan, region, kernel, team)
     ends = Ends.of(run, fresh, team.number) if run else None
     body = Passes(plan, region, kernel, team, ends, is_resident).statements()
+    is_held = is_resident and stays_as_read(plan, region, kernel)
     cluster = (team.ctas,) if team.ctas > 1 else ()
     return Kernel(
         plan.name,
@@ -52,7 +53,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
-        regs=0 if is_resident and not divides_slowly(region, kernel) else declared(plan, problem).registers,
+        regs=declared(plan, problem).registers if not is_resident or is_held or divides_slowly(region, kernel) else 0,
     )
 
 

@@ -19,11 +19,11 @@ from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field, replace
 from ..parts.beyond import beyond_in
 from ..parts.fold import Accumulator
-from ..parts.kept import used_twice
+from ..parts.kept import read_twice, used_twice
 from ..parts.point import Values, below, carried, choice, divides, element_store, free_axes, guarded, needed, split
 from ..parts.side_by_side import SideBySide
 from ..problem import Row
-from .declare import place_dtype
+from .declare import asked_first, place_dtype, stays_as_read
 from .ends import Ends
 from .moved import moved
 from .point import RowPoint
@@ -52,7 +52,11 @@ class Passes:
         self.width = self.ends.run.width if self.ends else 1
         self.is_cut = self.ends is not None and not self.ends.run.is_whole
         self.each = self.plan.tile[1] // self.team.size
-        self.kept = used_twice(self.region, self.row) if self.is_resident else set()
+        as_read = self.is_resident and stays_as_read(self.plan, self.region, self.kernel)
+        kept = read_twice if as_read else used_twice
+        self.kept = kept(self.region, self.row) if self.is_resident else set()
+        self.late = asked_first(self.plan, self.region, self.kernel) if self.is_resident else ()
+        self.kept |= set(self.late)
 
     def statements(self) -> tuple[Statement, ...]:
         """All statements: every value that is one number a row in order, its folds before it, then the writes."""
@@ -166,6 +170,7 @@ class Passes:
         values = RowPoint(self, at, inner, declared)
         if of is not None:
             inner += element(values.at(of), number_in(axes, at))
+            self._ask_for_late(values)
         for item in across_writes:
             body = values.at(item.expr)
             inner.append(element_store(item, body, {**self.point, **at}, self.region.iters))
@@ -185,6 +190,7 @@ class Passes:
         values = RowPoint(self, neighbours.point(axes), inner, declared)
         if of is not None:
             inner += element(values.at(of), neighbours.place)
+            self._ask_for_late(values)
         for item in across_writes:
             body = values.at(item.expr)
             neighbours.store(item, body, values.point, self.region.iters, inner)
@@ -197,6 +203,12 @@ class Passes:
             else []
         )
         return [*declared, *self.team.where_inside([self._walk(counter, ends.whole, lines), *left])]
+
+    def _ask_for_late(self, values: RowPoint) -> None:
+        """In the first pass, what later ones read: it is on its way while the folds wait."""
+        for read in self.late:
+            values.at(read)
+        self.late = ()
 
     def _behind(self, turn: str) -> dict[str, Expr]:
         """The register behind those of the vectors."""

@@ -11,7 +11,7 @@ from ...ir.gpu.nodes import Place, Statement
 from ...kit.phrase import Phrase
 from ..parts.beyond import beyond_in
 from ..parts.fold import type_of
-from ..parts.point import Point, Values, choice, needed
+from ..parts.point import Point, Values, choice, is_in_place, needed
 
 
 class RowPoint:
@@ -64,6 +64,8 @@ class RowPoint:
 
     def _with_kept_reads(self, body: Body) -> Body:
         """The expression with reads that registers keep named as values."""
+        if is_in_place(self.rows.region, body):
+            return self._with_kept_reads(body.x)
         if isinstance(body, (BroadcastInDim, Transpose, Gather)):
             return body
         if not isinstance(body, Read) or body not in self.rows.kept:

@@ -17,10 +17,10 @@ from ...target.device import Device
 from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes, most_of
-from ..parts.kept import bytes_beside, words_beside, words_resident
+from ..parts.kept import bytes_beside, read_twice, words_beside, words_resident
 from ..problem import Row
 from ..resources import WALK
-from .declare import each_of
+from .declare import each_of, stays_as_read
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 LANES = (1, 2, 4, 8, 16, 32)  # of a warp that share a row with no other warp
@@ -30,6 +30,8 @@ OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
 HELD_ALONE = 32  # and where no CTA of many threads needs them
+HELD_AS_READ = 64  # and as they were read in 16 bits
+OF_LONG = (128, 256, 512)  # threads of a CTA that keeps a row as it was read
 HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
 OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
 PIECE_BYTES = 64  # that lanes which share a row should move together
@@ -39,9 +41,11 @@ MOST_AT_ONCE = 256  # and bytes of them at most: of more the compiler spills som
 
 
 def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
-    """Each team of threads where the row's longest length fits their registers."""
+    """Each team of threads where the row's longest length fits their registers. A cluster has the rows that no CTA
+    keeps."""
     kernel, region = problem.kernel, problem.region
-    resident = words_resident(region, kernel)
+    row = {a.name for a in kernel.row if a in region.iters}
+    words, read = words_resident(region, kernel), len(read_twice(region, row))
     for plans in _ways(problem, card):
         found = [
             plan
@@ -51,11 +55,16 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
         for threads in OF_ROWS if kernel.rows else ():
             for lanes in LANES:
                 found += plans.resident((lanes, threads // lanes), HELD_ALONE)
-        is_long = plans.longest is not None and plans.longest >= LONG
+        long = [p for threads in OF_LONG for p in plans.resident((threads,), HELD_AS_READ)]
+        long = [p for p in long if read == 1 and stays_as_read(p, region, kernel)]
+        is_long = plans.longest is not None and plans.longest >= LONG and not long
+        found += long
         for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
             for threads in OF_CLUSTER:
                 found += plans.resident((threads,), HELD_OF_CLUSTER if threads < OF_CLUSTER[-1] else HELD, ctas)
-        yield from (Proposal(p, over_registers(plans.beside + (each_of(p) + 1) * resident, card)) for p in found)
+        for p in found:
+            held = read if stays_as_read(p, region, kernel) else words
+            yield Proposal(p, over_registers(plans.beside + (each_of(p) + 1) * held, card))
 
 
 def propose_streamed(problem: Problem, card: Device) -> Iterator[Proposal]:

@@ -22,6 +22,7 @@ class Folds:
             self._each_element(s.name, lambda element, dtype, number: self._lanes_before(s, element, dtype))
             return
         self._each_element(s.name, lambda element, dtype, number: self._over_lanes(s.op, element, dtype, s.width))
+        self._stay_as_read()
 
     def _lanes_before(self: Any, s: nodes.WarpReduce, element: str, dtype: DType) -> None:
         """An element as the fold of those of the lanes before, of `width` neighbouring ones."""
@@ -54,6 +55,13 @@ class Folds:
 
         self.say(comment(f"{s.op} over the CTA"))
         self._each_element(s.name, fold)
+        self._stay_as_read()
+
+    def _stay_as_read(self: Any) -> None:
+        """What waits behind a fold does so in 16 bits (`vectors.as_read`)."""
+        for name in self.waiting:
+            if name in self.arrays:
+                self.say(f"stay_as_read({self.names.of('array', name)});")
 
     def _blockscan(self: Any, s: nodes.BlockScan) -> None:
         names = (n and self.names.of("array", n) for n in (s.name, s.carry, s.via))

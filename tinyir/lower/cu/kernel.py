@@ -44,7 +44,7 @@ from .pairs import Pairs, in_words
 from .sized import Emitted
 from .turns import SPELLINGS, Turns
 from .value import NEAR, Values, arithmetic_type, gelu_in, memory_type
-from .vectors import Vectors, carrying
+from .vectors import Vectors, as_read, carrying
 from .words import Words
 
 SWIZZLED_ALIGNMENT = 1024  # bytes: eight rows of the widest swizzle
@@ -100,7 +100,9 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
         self.is_again = bool(self.again)
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
-        self.names, self.carrying, self.in_words = Names(), carrying(kernel), in_words(kernel)
+        self.waiting, bring = as_read(kernel)
+        self.names, self.in_words = Names(), in_words(kernel)
+        self.carrying = carrying(kernel) | bring | set(self.waiting)
         self.used_tensors: set[str] = set()
         self.used_symbols: set[str] = set()
         self.used_special: dict[str, str] = {}

@@ -1,14 +1,22 @@
 """Neighbours that are made together: stores of tensors in one access though nothing says on which address they begin,
-and random numbers of a block. Registers that only carry what moves."""
+and random numbers of a block. Registers that only carry what moves, and those of 16-bit floats that wait behind a fold
+over threads as they were read: half the registers of what they are computed in.
+
+    X.row[8*u + v] = X.v[v]                    fp16 X_row[16];      as X_v, which only brings them
+    block_reduce sum s via part                the fold, then stay_as_read(X_row), so that the compiler does not keep
+                                               what it has made of them for before the fold
+    cast(X.row[8*u + v]) : fp32                float_of_fp16(X_row[8 * u + v])
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ...ir.body import Read, Select
 from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
+from ...ir.gpu.nodes import Statement
 from ...ir.gpu.walk import own_names_in, statements
 from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
@@ -22,6 +30,7 @@ from .once import WORD_BYTES
 from .value import memory_type, stream_of
 
 WIDEST_BYTES = 16
+FOLDS = (nodes.BlockReduce, nodes.WarpReduce)
 WORDS = "xyzw"  # of a block of random numbers
 
 
@@ -159,4 +168,46 @@ def _computed(s: nodes.Statement, found: Mapping[str, DType]) -> set[str]:
     return set() if isinstance(s, nodes.Reg) else found.keys() & set(own_names_in(s))
 
 
-__all__ = ["Vectors", "carrying"]
+def as_read(kernel: nodes.Kernel) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The arrays that something is made of before a fold over threads and behind it, filled with elements of tensors
+    alone; and those whose elements go to them and nowhere else."""
+    folds = [n for n, s in enumerate(kernel.body) if isinstance(s, FOLDS)]
+    regs = (
+        {s.name: s.type for s in statements(kernel.body) if isinstance(s, nodes.Reg) and _is_half(s)} if folds else {}
+    )
+    if not regs:
+        return (), frozenset()
+    sources: dict[str, set[str]] = {}
+    users: dict[str, set[str]] = {}
+    for s in statements(kernel.body):
+        if isinstance(s, nodes.Assign) and s.to.name in regs:
+            is_moved = isinstance(s.value, Read) and s.value.dtype == regs[s.to.name].dtype
+            sources.setdefault(s.to.name, set()).add(s.value.tensor if is_moved else "")
+            if is_moved:
+                users.setdefault(s.value.tensor, set()).add(s.to.name)
+                continue
+        for name in set() if isinstance(s, nodes.Reg) else regs.keys() & set(own_names_in(s)):
+            if not (isinstance(s, nodes.Assign) and s.to.name == name):
+                users.setdefault(name, set()).add("")
+    first, last = (set(_used(part)) for part in (kernel.body[: folds[0]], kernel.body[folds[0] + 1 :]))
+    waiting = {n for n in regs.keys() & first & last if regs[n].shape[0].evaluate({}) % 2 == 0}
+    bring = {n for n in regs if users.get(n, {""}) <= waiting and not sources.get(n, {""}) & {*regs, ""}}
+    found = tuple(n for n in regs if n in waiting and not sources.get(n, {""}) & ({*regs, ""} - bring))
+    return found, frozenset(n for n in bring if users[n] <= set(found))
+
+
+def _is_half(s: nodes.Reg) -> bool:
+    dtype = s.type.dtype
+    return (
+        not s.kind and s.ring == 1 and s.init is None and len(s.type.shape) == 1 and dtype.is_float and dtype.bytes == 2
+    )
+
+
+def _used(body: Iterable[Statement]) -> Iterator[str]:
+    """The names in statements, but those of registers that are made or filled."""
+    for s in statements(body):
+        filled = s.name if isinstance(s, nodes.Reg) else s.to.name if isinstance(s, nodes.Assign) else ""
+        yield from (n for n in own_names_in(s) if n != filled)
+
+
+__all__ = ["Vectors", "as_read", "carrying"]

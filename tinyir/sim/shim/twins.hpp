@@ -85,6 +85,7 @@ inline tinyir_uint tinyir_small_of(float x, int digits, int bias, tinyir_uint mo
 __device__ tinyir_uint pair_of_fp8e4m3(float low, float high) { return tinyir_small_of(low, 3, 7, 0x7e) | tinyir_small_of(high, 3, 7, 0x7e) << 8; }
 __device__ tinyir_uint pair_of_fp8e5m2(float low, float high) { return tinyir_small_of(low, 2, 15, 0x7b) | tinyir_small_of(high, 2, 15, 0x7b) << 8; }
 
+__device__ tinyir_uint word_as_is(tinyir_uint x) { return x; }
 __device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
 __device__ void store_words_last(void* to, uint4 x) { *static_cast<uint4*>(to) = x; }
 __device__ uint4 load_kept(const void* from) { return *static_cast<const uint4*>(from); }
