@@ -9,15 +9,7 @@ threads along its rows, or from registers.
         store c[...][r, n] = cast(%relu) : fp16 by stmatrix
       fence; barrier; one thread: tma_store, or all of them: store_rows
 
-What takes long, as an exponential, is computed into registers before the wait, so that it hides what the pieces before
-take to leave:
-
-      reg c.held : fp32[64, 64]
-      each r, n of acc[0, 64*j] size [64, 64]
-        c.held[r, n] = %gelu
-      wait until the piece before the last has left shared memory; barrier
-      each r, n of c.held
-        store c[...][r, n] = cast(c.held[r, n]) : fp16 by stmatrix
+What takes long is computed before the wait (`computed_early`).
 
 What a value reads along one side of the tile alone (a bias, a scale of the rows) is asked for before the first
 products, and put into shared memory while they run. What it reads at each place of the tile (a residual) the copy
@@ -32,7 +24,7 @@ import re
 from collections.abc import Callable, Container
 
 from ...ir.accumulate import literal
-from ...ir.body import Body, BroadcastInDim, Read, Transpose, Unary, rebuild, substitute, walk
+from ...ir.body import Body, BroadcastInDim, Read, Transpose, Unary, rebuild, substitute
 from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
@@ -48,6 +40,7 @@ from . import leave_in_columns as in_columns
 from .arrays import shared
 from .beyond import beyond
 from .boxes import Vector, View, vectors_of
+from .computed_early import put_out, takes_long
 from .fresh import Fresh
 from .leaving import (
     STAGED,
@@ -69,8 +62,6 @@ HELD = "held"  # how an output leaves
 MOST_HELD = (
     128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
 )
-# ops that take long; a tanh is no faster computed early, by 0.5 to 1.3 % slower
-LONG = frozenset({"erf", "exp", "exp2", "log", "log2", "sin", "cos", "div", "sqrt", "rsqrt", "pow"})
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
@@ -124,7 +115,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     waits = tuple(item.token for item in by_engine)
     staged = staged_vectors(plan, region, kernel, fresh)
     near = TileReads(plan, region, kernel, fresh, sides)
-    is_early = down == WARPGROUP_ROWS and not near.all and not near.blocks and _is_computed_early(region, leaving)
+    is_early = down == WARPGROUP_ROWS and not near.all and not near.blocks and _is_early(region, leaving)
 
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
         """This number of columns of the accumulator, from `across` on."""
@@ -152,7 +143,9 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
             shape = (Expr.of(WARPGROUP_ROWS), Expr.of(columns))
             held = (nodes.Reg(item.tile, TensorType(kernel.dtype, shape), kind="wgmma") for item in at_once)
             before = (*held, elements_, *before)
-            (elements_,) = (_put_out(plan, kernel, fresh, item, own, piece) for item, own in zip(leaving, at_once))
+            point = fresh.expr("r"), fresh.expr("n")
+            to = Place(leaving[0].tile, turned(plan, point), piece.slot)
+            elements_ = put_out(Read(at_once[0].tile, point, kernel.dtype), to, leaving[0].dtype)
         return (
             *before,
             *near.awaited,
@@ -199,20 +192,9 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     return Epilogue(kernel.dtype, maps, tiles, cursor, asked, early, body, last, near.barriers, reader)
 
 
-def _is_computed_early(region: Region, leaving: tuple[Leaving, ...]) -> bool:
-    """Whether a piece is computed before there is room for it in shared memory: what takes long does not wait for the
-    piece before the last to leave."""
-    is_one = [(item.by, item.dtype.bytes, item.half) for item in leaving] == [("tma", 2, None)]
-    bodies = (let.expr for let in region.lets), (item.expr for item in region.yields)
-    return is_one and any(getattr(n, "op", "") in LONG for body in itertools.chain(*bodies) for n in walk(body))
-
-
-def _put_out(plan: Plan, kernel: Contraction, fresh: Fresh, item: Leaving, held: Leaving, piece: Piece) -> Statement:
-    """What was computed early into shared memory."""
-    r, n = fresh.expr("r"), fresh.expr("n")
-    to = Place(item.tile, turned(plan, (r + piece.below, n)), piece.slot)
-    value = Unary("cast", Read(held.tile, (r, n), kernel.dtype), item.dtype)
-    return nodes.Each((str(r), str(n)), held.tile, (nodes.Store(to, value, by="stmatrix"),))
+def _is_early(region: Region, leaving: tuple[Leaving, ...]) -> bool:
+    """Whether a piece is computed before there is room for it."""
+    return [(i.by, i.dtype.bytes, i.half) for i in leaving] == [("tma", 2, None)] and takes_long(region)
 
 
 def _leaving(
