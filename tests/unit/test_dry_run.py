@@ -210,6 +210,20 @@ role reader warpgroups 1..2
     assert codes_of(handed, 256) == ({code} if code else set())
 
 
+@pytest.mark.parametrize(("barrier", "code"), [("barrier warpgroup", "E1613"), ("barrier 1 threads 256", "")])
+def test_warpgroups_of_a_role_meet_at_its_barrier(barrier: str, code: str) -> None:
+    text = HEAD % ("floor((N + 127)/128)", 256, "")
+    text += f"""\
+  shared x : fp32[256]
+  role both warpgroups 0..2
+    store x[128*warpgroup.index + warpgroup.thread] = 1.0 : fp32
+    {barrier}
+    reg r : fp32[1]
+    r[0] = x[128 - 128*warpgroup.index + warpgroup.thread]
+"""
+    assert {d.code for d in check_kernels(gpu.parse(text))} == ({code} if code else set())
+
+
 def test_a_slot_is_written_again_behind_the_readers_of_another_role() -> None:
     handed = """
 shared x : fp32[128]

@@ -262,7 +262,7 @@ class _Memory:
     def __init__(self, kernel: Kernel, arrays: dict[str, Any], loads: dict[str, list[Statement]]):
         self.kernel = kernel
         self.arrays = arrays
-        self.has_roles = any(isinstance(s, nodes.Role) for s in kernel.body)
+        self.threads = kernel.threads  # of the role around, or of all
         self.loads = loads
         self.found: dict[tuple, Diag] = {}
 
@@ -270,7 +270,9 @@ class _Memory:
         roles: list[_State] = []  # they run beside one another, and what follows runs after all of them
         for s in body:
             if isinstance(s, nodes.Role):
+                self.threads = s.threads
                 roles.append(self.block(s.body, state.copy()))
+                self.threads = self.kernel.threads
                 continue
             while roles:
                 state = state.join(roles.pop())
@@ -345,7 +347,7 @@ class _Memory:
         """Whether all that touch an array's slot come to a barrier of this scope."""
         if scope == "warp":
             return key[1] == OF_WARP or self.kernel.threads <= WARP
-        if scope == "warpgroup" and not self.has_roles and self.kernel.threads > WARPGROUP:
+        if scope == "warpgroup" and self.threads > WARPGROUP:
             return "warpgroup.index" in key[1]
         return scope == "cluster" or not self._is_of_cluster(key[0])
 
