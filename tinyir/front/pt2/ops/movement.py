@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....ir.expr import Expr
 from ....kit.phrase import Phrase
 from ...program.terms import Term
@@ -292,6 +294,23 @@ def select_scatter(call: Call) -> Any:
 def copy(call: Call) -> Any:
     """`src` in the shape and dtype of `self`."""
     return call.expand(call.cast(call.tensor("src"), call.dtype), call.shape)
+
+
+@aten("diagonal.default", "diagonal_copy.default")
+def diagonal(call: Call) -> Any:
+    """The elements of two axes whose places are `offset` apart, along a new last axis."""
+    x, offset = call.tensor("self"), call.get("offset", 0)
+    rows, columns = (call.axis(key, x.rank, default) for key, default in (("dim1", 0), ("dim2", 1)))
+    others = [a for a in range(x.rank) if a not in (rows, columns)]
+    turned = call.transpose(x, [*others, rows, columns])
+    height, width = (x.shape[a].constant for a in (rows, columns))
+    if height is None or width is None:
+        raise call.fault(Phrase("its sizes are symbols"))
+    down, along = max(0, -offset), max(0, offset)
+    count = max(0, min(height - down, width - along))
+    places = (down + np.arange(count)) * width + along + np.arange(count)
+    flat = call.reshape(turned, [*(x.shape[a] for a in others), height * width])
+    return call.op("Gather", flat, call.known(places, "i64"), axis=len(others))
 
 
 @aten("as_strided.default", "as_strided_copy.default")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -96,14 +97,52 @@ def variance_and_mean(call: Call) -> Any:
 
 @aten("linalg_vector_norm.default", "norm.ScalarOpt_dim")
 def vector_norm(call: Call) -> Any:
-    """The 1- or 2-norm over axes."""
+    """A norm over axes: the root of a sum of powers, the greatest or the least, or how many are not 0."""
     x, order = call.tensor("self"), call.get("ord", call.get("p", 2))
-    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False)), "gives": x.dtype}
+    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
+    return call.cast(_norm(call, x, order, **attrs), x.dtype)
+
+
+def _norm(call: Call, x: Term, order: float, **attrs: Any) -> Term:
+    """The norm of that order, in fp32 where x is narrower: powers go out of the range of fp16."""
+    wide = x if x.dtype.name == "fp64" else call.cast(x, "fp32")
     if order == 2:
-        return call.fn("sqrt", call.op("Reduce", call.fn("mul", x, x), op="sum", **attrs))
+        return call.fn("sqrt", call.op("Reduce", call.fn("mul", wide, wide), op="sum", **attrs))
+    size = call.fn("abs", wide, part="size")
+    if math.isinf(order):
+        return call.op("Reduce", size, op="max" if order > 0 else "min", **attrs)
+    if order == 0:
+        return call.op("Reduce", call.cast(call.fn("not_equal", size, 0.0), size.dtype), op="sum", **attrs)
     if order == 1:
-        return call.op("Reduce", call.fn("abs", x), op="sum", **attrs)
-    raise call.fault(Phrase("it is of order {order}", order=order))
+        return call.op("Reduce", size, op="sum", **attrs)
+    total = call.op("Reduce", call.fn("pow", size, float(order), part="power"), op="sum", part="total", **attrs)
+    return call.fn("pow", total, 1 / order)
+
+
+@aten("_cdist_forward.default", "cdist.default")
+def distances(call: Call) -> Any:
+    """The norm of each row of one matrix less each row of another."""
+    x, y = call.tensor("x1"), call.tensor("x2")
+    one, other = (call.reshape(t, [*t.shape[:-2], *own]) for t, own in (
+        (x, (x.shape[-2], 1, x.shape[-1])), (y, (1, y.shape[-2], y.shape[-1]))))  # fmt: skip
+    apart = call.fn("sub", one, other, part="apart")
+    return call.cast(_norm(call, apart, call.get("p", 2.0), axes=[apart.rank - 1]), x.dtype)
+
+
+@aten("bucketize.Tensor", "searchsorted.Tensor")
+def places_among(call: Call) -> Any:
+    """How many of the sorted numbers along the last axis are before a value: with `right` those that equal it too.
+    NaN is behind all."""
+    is_own = call.target.startswith("searchsorted")
+    if call.args.get("sorter") is not None:
+        raise call.fault(Phrase("its numbers are in the order of another tensor"))
+    ends, x = call.tensor("sorted_sequence" if is_own else "boundaries"), call.tensor("self")
+    is_right = call.get("right", False) or call.get("side", "left") == "right"
+    sides = call.promoted(ends, x)
+    wide = call.reshape(sides[0], [*ends.shape[:-1], *[1] * (x.rank - ends.rank + 1), ends.shape[-1]])
+    is_behind = call.fn("greater" if is_right else "greater_equal", wide, call.reshape(sides[1], [*x.shape, 1]))
+    before = call.cast(call.fn("not", is_behind), "i64")
+    return call.cast(call.op("Reduce", before, op="sum", axes=[x.rank]), call.dtype)
 
 
 @aten("cumsum.default", "cumprod.default")

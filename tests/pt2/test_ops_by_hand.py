@@ -1,0 +1,165 @@
+"""Ops of torch in archives written by hand, against NumPy."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tinyir.front.pt2 import to_json
+from tinyir.kit.diag import Refused
+
+from .by_hand import BOOL, FLOAT, HALF, LONG, archive, meta, model, node
+from .test_by_hand import X, played
+
+
+@pytest.mark.parametrize("ends", [(-2, 2), (-0.3, 1.7), (0, 0)])
+@pytest.mark.parametrize("is_one", [False, True])
+def test_elements_are_counted_in_bins(tmp_path: Path, ends: tuple[float, float], is_one: bool) -> None:
+    x = np.full(50, 0.5, "f4") if is_one else np.random.default_rng(3).standard_normal(50).astype("f4")
+    x[:2] = (x[2], x[3]) if ends == (0, 0) else (np.nan, ends[1])  # NaN is counted nowhere, the end in the last bin
+    nodes = [node("histc.default", ["y"], self="x", bins=7, min=ends[0], max=ends[1])]
+    (found,) = played(archive(model({"x": (FLOAT, [50])}, nodes, {"y": (FLOAT, [7])}), {}), tmp_path, x)
+    low, high = (x.min() - is_one, x.max() + is_one) if ends == (0, 0) else ends
+    wanted = np.histogram(x[~np.isnan(x)], 7, (low, high))[0]
+    assert found.tolist() == wanted.tolist() and wanted.sum() > 0
+
+
+@pytest.mark.parametrize("kind", [FLOAT, LONG, BOOL])
+@pytest.mark.parametrize(
+    ("times", "axis", "joined"), [(1, -1, ""), (2, 0, ""), (1, 1, "prepend append"), (1, 0, "append")]
+)
+def test_neighbours_differ_by(tmp_path: Path, kind: Any, times: int, axis: int, joined: str) -> None:
+    rng = np.random.default_rng(5)
+    dtype = {FLOAT: "f4", LONG: "i8", BOOL: "?"}[kind]
+    given = {"x": rng.integers(0, 2 if kind == BOOL else 9, (4, 5)).astype(dtype)}
+    ends = dict.fromkeys(joined.split(), given["x"][:2] if axis == 0 else given["x"][:, :1])
+    wanted = np.diff(given["x"], times, axis, **ends)
+    nodes = [node("diff.default", ["y"], self="x", n=times, dim=axis, **{word: word for word in ends})]
+    given |= ends
+    net = model({n: (kind, [*a.shape]) for n, a in given.items()}, nodes, {"y": (kind, [*wanted.shape])})
+    (found,) = played(archive(net, {}), tmp_path, *given.values())
+    assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize(("stride", "pad", "dilation"), [((1, 1), (0, 0), (1, 1)), ((2, 1), (1, 2), (1, 2))])
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_columns_are_added_up_in_an_image(tmp_path: Path, stride: Any, pad: Any, dilation: Any, lead: Any) -> None:
+    image, kernel, channels = (6, 7), (3, 2), 2
+    wide = [s + 2 * p for s, p in zip(image, pad)]
+    seen = [(w - d * (k - 1) - 1) // s + 1 for w, k, d, s in zip(wide, kernel, dilation, stride)]
+    x = np.random.default_rng(2).integers(-9, 9, (*lead, channels * 6, seen[0] * seen[1])).astype("f4")
+    how = {"output_size": [*image], "kernel_size": [*kernel], "stride": [*stride], "padding": [*pad]}
+    nodes = [node("col2im.default", ["y"], self="x", dilation=[*dilation], **how)]
+    net = model({"x": (FLOAT, [*x.shape])}, nodes, {"y": (FLOAT, [*lead, channels, *image])})
+    (found,) = played(archive(net, {}), tmp_path, x)
+    apart, wanted = x.reshape(-1, channels, *kernel, *seen), np.zeros((len(x) if lead else 1, channels, *wide), "f4")
+    for at in np.ndindex(*kernel, *seen):
+        place = [s * o + d * k for k, o, s, d in zip(at[:2], at[2:], stride, dilation)]
+        wanted[:, :, place[0], place[1]] += apart[:, :, at[0], at[1], at[2], at[3]]
+    wanted = wanted[:, :, pad[0] : pad[0] + image[0], pad[1] : pad[1] + image[1]]
+    assert np.array_equal(found.reshape(wanted.shape), wanted)
+
+
+@pytest.mark.parametrize("order", [0, 0.5, 1, 2, 3, math.inf, -math.inf])
+@pytest.mark.parametrize("kind", [FLOAT, HALF])
+def test_norms_of_any_order(tmp_path: Path, order: float, kind: int) -> None:
+    """In fp16 a power may be out of range where the norm is not."""
+    x = (np.random.default_rng(6).standard_normal((3, 4)) * 300).astype("f4" if kind == FLOAT else "f2")
+    x[0, 0] = 0
+    nodes = [node("linalg_vector_norm.default", ["y"], self="x", ord=float(order), dim=[1], keepdim=False)]
+    (found,) = played(archive(model({"x": (kind, [3, 4])}, nodes, {"y": (kind, [3])}), {}), tmp_path, x)
+    wanted = np.linalg.norm(x.astype("f8"), order, 1)
+    assert found.dtype == x.dtype and np.isfinite(found).all()
+    np.testing.assert_allclose(found, wanted, rtol=2e-6 if kind == FLOAT else 1e-3)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0])
+def test_distances_of_rows(tmp_path: Path, order: float) -> None:
+    x, y = (np.random.default_rng(7).standard_normal((2, n, 5)).astype("f4") for n in (3, 4))
+    nodes = [node("_cdist_forward.default", ["d"], x1="x", x2="y", p=order, compute_mode=2)]
+    net = model({"x": (FLOAT, [2, 3, 5]), "y": (FLOAT, [2, 4, 5])}, nodes, {"d": (FLOAT, [2, 3, 4])})
+    (found,) = played(archive(net, {}), tmp_path, x, y)
+    wanted = np.linalg.norm(x[:, :, None].astype("f8") - y[:, None], order, -1)
+    np.testing.assert_allclose(found, wanted, rtol=2e-6)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_places_among_sorted_numbers(tmp_path: Path, right: bool) -> None:
+    ends, x = np.array([-1, 0, 0.5, 0.5, 2], "f4"), np.array([[-2, -1, 0.5], [3, np.nan, np.inf]], "f4")
+    rows, own = np.stack([ends, ends + 1]), x.copy()
+    nodes = [
+        node("bucketize.Tensor", ["y"], self="x", boundaries="b", right=right),
+        node("searchsorted.Tensor", ["z"], sorted_sequence="r", self="x", right=right),
+    ]
+    types = {"x": (FLOAT, [2, 3]), "b": (FLOAT, [5]), "r": (FLOAT, [2, 5])}
+    net = model(types, nodes, {n: (LONG, [2, 3]) for n in "yz"})
+    found, each = played(archive(net, {}), tmp_path, x, ends, rows)
+    side: Any = "right" if right else "left"
+    assert found.tolist() == np.searchsorted(ends, own, side).tolist()
+    assert each.tolist() == [np.searchsorted(r, o, side).tolist() for r, o in zip(rows, own)]
+
+
+@pytest.mark.parametrize(("offset", "dims"), [(0, (0, 1)), (1, (1, 2)), (-2, (2, 0)), (9, (0, 1))])
+def test_diagonals(tmp_path: Path, offset: int, dims: tuple[int, int]) -> None:
+    x = np.arange(60, dtype="f4").reshape(3, 4, 5)
+    wanted = np.diagonal(x, offset, *dims)
+    nodes = [node("diagonal.default", ["y"], self="x", offset=offset, dim1=dims[0], dim2=dims[1])]
+    net = model({"x": (FLOAT, [3, 4, 5])}, nodes, {"y": (FLOAT, [*wanted.shape])})
+    (found,) = played(archive(net, {}), tmp_path, x)
+    assert found.shape == wanted.shape and found.tolist() == wanted.tolist()
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_by_their_norm(tmp_path: Path, dim: int) -> None:
+    v = np.random.default_rng(4).standard_normal((3, 4, 5)).astype("f4")
+    shape = [v.shape[a] if a == dim else 1 for a in range(3)]
+    g = np.arange(1, v.shape[dim] + 1, dtype="f4").reshape(shape)
+    nodes = [
+        node("_weight_norm.default", ["y"], v="v", g="g", dim=dim),
+        node("_weight_norm_interface.default", ["z", "n"], v="v", g="g", dim=dim),
+    ]
+    types = {"y": (FLOAT, [3, 4, 5]), "z": (FLOAT, [3, 4, 5]), "n": (FLOAT, shape)}
+    found = played(archive(model({"v": (FLOAT, [3, 4, 5]), "g": (FLOAT, shape)}, nodes, types), {}), tmp_path, v, g)
+    norm = np.sqrt(np.square(v.astype("f8")).sum(tuple(a for a in range(3) if a != dim), keepdims=True))
+    for own, wanted in zip(found, (v * g / norm, v * g / norm, norm)):
+        np.testing.assert_allclose(own, wanted, rtol=2e-6)
+
+
+@pytest.mark.parametrize("start", [None, 9])
+@pytest.mark.parametrize(("perm", "begins"), [((0, 1, 2), 0), ((2, 0, 1), 0), ((1, 0, 2), 7)])
+def test_strides_are_read_in_the_memory_of_the_operand(
+    tmp_path: Path, perm: tuple[int, ...], begins: int, start: int | None
+) -> None:
+    """The archive says in which order memory has the axes, and where it begins."""
+    stored = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    shape, strides = ([n[a] for a in perm] for n in ((2, 3, 4), (12, 4, 1)))
+    how = {"size": [3, 2, 2], "stride": [4, 1, 2]} | ({} if start is None else {"storage_offset": start})
+    nodes = [node("permute.default", ["p"], self="x", dims=[*perm]), node("as_strided.default", ["y"], self="p", **how)]
+    net = model({"x": (FLOAT, [2, 3, 4])}, nodes, {"y": (FLOAT, [3, 2, 2])}, {"p": (FLOAT, shape)})
+    net["graph_module"]["graph"]["tensor_values"]["p"] = meta(FLOAT, shape, strides, begins)
+    (found,) = played(archive(net, {}), tmp_path, stored)
+    first = 0 if start is None else start - begins
+    assert found.tolist() == np.lib.stride_tricks.as_strided(stored.ravel()[first:], (3, 2, 2), (16, 4, 8)).tolist()
+
+
+@pytest.mark.parametrize(("strides", "start"), [((24, 8, 2), None), (None, 10)])
+def test_what_is_beside_an_operand_in_memory_is_not_read(strides: Any, start: int | None) -> None:
+    how = {"size": [3, 2, 2], "stride": [4, 1, 2]} | ({} if start is None else {"storage_offset": start + 5})
+    nodes = [node("relu.default", ["p"], self="x"), node("as_strided.default", ["y"], self="p", **how)]
+    net = model({"x": (FLOAT, [2, 3, 4])}, nodes, {"y": (FLOAT, [3, 2, 2])}, {"p": (FLOAT, [2, 3, 4])})
+    net["graph_module"]["graph"]["tensor_values"]["p"] = meta(FLOAT, [2, 3, 4], strides)
+    with pytest.raises(Refused) as caught:
+        to_json(archive(net, {}), "net.pt2")
+    assert [d.code for d in caught.value.diags] == ["E0144"]
+
+
+@pytest.mark.parametrize("op", ["reshape_as.default", "view_as.default"])
+def test_the_shape_of_another(tmp_path: Path, op: str) -> None:
+    types = {"x": (FLOAT, [2, 3]), "o": (FLOAT, [3, 2])}
+    net = model(types, [node(op, ["y"], self="x", other="o")], {"y": (FLOAT, [3, 2])})
+    (found,) = played(archive(net, {}), tmp_path, X[:2], np.zeros((3, 2), "f4"))
+    assert np.array_equal(found, X[:2].reshape(3, 2))
