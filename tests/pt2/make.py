@@ -177,6 +177,12 @@ def programs() -> dict[str, Program]:
     found["triangles"] = lambda a: (a.tril(), a.triu(1), a.tril(-1)), (normal(2, 4, 5),)
     found["shuffles"] = lambda a: (F.pixel_shuffle(a, 2), F.pixel_unshuffle(a, 2)), (normal(1, 8, 4, 4),)
     found["strided"] = Strided(), (normal(2, 5), normal(1, 3, 5, 5))
+    found["placed"] = (
+        lambda a, b: (torch.bucketize(a, b), torch.searchsorted(b, a, right=True), torch.histc(a, 7, -2, 2), a.diff(),
+                      a.diagonal(1) * 2, a.reshape_as(a.t()), torch.cdist(a, a * 2), torch.linalg.vector_norm(a, 3, 1)),
+        (normal(3, 4), torch.tensor([-1.0, 0.0, 0.0, 1.0])),
+    )  # fmt: skip
+    found["folded_windows"] = lambda a: F.fold(a, (5, 6), (2, 3), padding=1, stride=2), (normal(2, 12, 9),)
     found["as_strided"] = lambda a: (a.as_strided((2, 3), (1, 2)), a.as_strided((3, 4), (4, 1))), (normal(3, 4),)
 
     def written(a: torch.Tensor, b: torch.Tensor) -> Any:
