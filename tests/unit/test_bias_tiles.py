@@ -91,7 +91,7 @@ def test_a_place_in_a_tile_is_worked_out_in_two_parts(mask: str) -> None:
     module, fitting = with_tiles({**BIASED, "mask": mask, "t": 272})
     one = next(p for p in fitting if p.tile[:2] == (128, 64))
     text = manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (one,)))))
-    places = re.findall(r"swizzled_at<\d+>\(mask_tile[^,]*, [^,]*, 2 \* \(lane % 4\), ", text)
+    places = re.findall(r"swizzled_of_lane<\d+>\(mask_tile[^,]*, [^,]*, 2 \* \(lane % 4\), ", text)
     assert len(places) == 2 and one.regs.producer > 24
 
 
