@@ -1,5 +1,4 @@
-"""The device functions of sm_90a that emitted CUDA calls: mbarriers, the copy engine (TMA), wgmma, clusters. Rows of
-`target.intrinsics`.
+"""Device functions of sm_90a that emitted CUDA calls, rows of `target.intrinsics`: mbarriers, TMA, wgmma, clusters.
 
 A barrier is the 8 bytes of an mbarrier in shared memory; a phase is the parity that the PTX instruction takes.
 `a_major` and `b_major` of a wgmma are 0 where the operand is contiguous along k, 1 where it is along m or n. Source:
@@ -20,9 +19,7 @@ PTX_OF = WGMMA_TYPES | WGMMA_BYTES | WGMMA_WORDS
 PRODUCT_BYTES = 32  # along the sum, of one wgmma
 WARPGROUP = 128  # threads
 WARPGROUP_ROWS = 64  # of its matrix product
-HELD_COLUMNS = (
-    8  # columns of which a thread has four elements one behind another: the least step of a product's columns
-)
+HELD_COLUMNS = 8  # of which a thread has four elements one behind another: the least step of a product's columns
 ATOM_BYTES = 16  # what a swizzle exchanges: a descriptor counts in these
 SWIZZLE_BYTES = 128  # the widest row of a swizzled tile
 SPANS = (128, 64, 32)  # bytes of such rows
