@@ -19,7 +19,7 @@ import pytest
 from tinyir import verifier
 from tinyir.certificate import Draft
 from tinyir.front.json import read
-from tinyir.ir import gpu
+from tinyir.ir import gpu, plan
 from tinyir.lower import lower_to
 from tinyir.verifier import Refused, Verifier
 from tinyir.verifier.run import disorder
@@ -184,6 +184,14 @@ def test_what_makes_a_floor_one_holds_of_positive_divisors_alone() -> None:
     with pytest.raises(Refused) as refused:
         list(Verifier(f"{source[:start]}{claim}\n      proven {terms}{source[end:]}").verdicts())
     assert refused.value.kind == "sum"
+
+
+def test_a_loop_in_steps_that_fill_its_way_stays_inside() -> None:
+    """Its last turn ends where the axis does: both programs know that of the loop's turns."""
+    case = (ROOT / "tinyir" / "kernels" / "synchronous" / "cases" / "synchronous.plan").read_text(encoding="utf-8")
+    whole = re.sub(r"\bK\b", "64", re.sub(r" K=\d+,", "", case)).replace("[i0, i1, k0]", "[i0, i1]")
+    counts = counts_of(certified(gpu.show(lower_to("gpu", plan.parse(whole), "sm90"))))
+    assert counts["proven"] == counts.total() > 40
 
 
 @pytest.mark.parametrize("line", ["      proven", "      guarded", "      shown", "      at i0: 0"])

@@ -15,7 +15,7 @@ from ..ir.gpu.engines import Ldmatrix, Wgmma
 from ..ir.gpu.extremes import EXTREMES, Least
 from ..ir.gpu.nodes import Kernel, Place, Statement
 from ..ir.gpu.verify import exprs_in
-from ..ir.gpu.walk import bodies_in, end_of, places_in, tensors_of
+from ..ir.gpu.walk import bodies_in, places_in, tensors_of
 from ..ir.intervals import Interval
 from .known import CLAIMED, DEFINED, DERIVED, SPREAD, STORES, Known, Wanted
 from .stores import once
@@ -161,8 +161,10 @@ def _declare(s: Statement, known: Known) -> None:
             known.hold(Expr.of(turn), False, CLAIMED)
             known.sums.ranges[turn] = Interval(0, None)
             known.between(s.name, s.low, s.high - 1, CLAIMED)
-            known.set_apart(s.name, s.low + s.step * turn)
-        known._put(end_of(s) - 1 - s.name, False, DERIVED)
+            value = s.low + s.step * turn
+            known.hold(Expr.of(s.name) - value, True)
+            known.hold(s.high - 1 - value, False, DERIVED)
+            known.set_apart(s.name, value)
     elif isinstance(s, nodes.Each):
         array = known.arrays.get(s.of)
         sizes = map(Expr.of, s.size) if s.size else array.type.shape if array is not None else ()
