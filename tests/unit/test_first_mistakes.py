@@ -36,6 +36,8 @@ def einsum(equation: str) -> bytes:
     return written([node], x=square, y=square, z=square)
 
 
+HALF, FIVE = {"dtype": "fp16", "shape": [4, 4]}, {"dtype": "fp16", "shape": [4, 5]}
+
 SAID = {
     "a dtype as NumPy calls it": ("tiny-front", cast_to("float16"), "did you mean fp16?"),
     "a dtype as C calls it": ("tiny-front", cast_to("double"), "did you mean fp64?"),
@@ -55,6 +57,41 @@ SAID = {
     ),
     "an option's value apart from it": ("tinyc --paranoid sim", ADDED, "did you mean --paranoid=sim?"),
     "the form of remarks apart from them": ("tiny-front --remarks json", ADDED, "did you mean --remarks=json?"),
+    "a shape that is not that of the op, of a dtype that may stay": (
+        "tiny-front",
+        written([{"op": "MatMul", "inputs": ["x", "y"], "outputs": ["z"]}], x=HALF, y=HALF, z=FIVE),
+        "help: declare it as fp16[4, 4], or correct the op\n",
+    ),
+    "a size that is null": ("tiny-front", ADDED.replace(b"[4]", b"[null]", 1), "null is not a size"),
+    "a size of a shape set that is a string": (
+        "tiny-front",
+        ADDED.replace(b"[4]", b'["N"]').replace(b'"graph"', b'"shape_sets": {"s": {"N": "4"}}, "graph"'),
+        "N of shape set s must be an integer, not a string",
+    ),
+    "JSON with a string as Python writes it": (
+        "tiny-front",
+        ADDED.replace(b'"add"', b"'add'"),
+        "found ', expected a string in double quotes",
+    ),
+    "JSON with a comment inside": ("tiny-front", ADDED.replace(b"[4]", b"[4] # four"), "JSON, which has no comments"),
+    "JSON with a word of Python": ("tiny-front", ADDED.replace(b"[4]", b"None", 1), "found None, expected `null`"),
+    "a dtype of the graph DSL": (
+        "tiny-front",
+        b"graph<N=1> main(x: float32[N]) -> (y: f32[N]) { return x }",
+        "      |                    ^^^^^^^\n  help: one of f32\n",
+    ),
+    "a type that the graph DSL does not return": (
+        "tiny-front",
+        b"graph<N=1> main(x: f32[N]) -> (y: f32[N]) { return x @ x }",
+        "y is declared f32[N], but main gives f32[]",
+    ),
+    "a header taken away": ("tiny-index", b"\nmodel main\n", "the first line is not a tinyir header: an empty line"),
+    "a file of arrays that is not there": (
+        "tiny-play --inputs no_such.npz",
+        run_line("tiny-front", ADDED).out,
+        "no_such.npz cannot be read: No such file or directory",
+    ),
+    "no arrays": ("tiny-play", run_line("tiny-front", ADDED).out, "make them by `--random SEED`"),
     "persistent taken away": (
         "tiny-gpu",
         (ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.plan").read_bytes().replace(b"persistent 132", b"", 1),
@@ -68,6 +105,20 @@ def test_a_mistake_is_answered_with_what_helps(mistake: str) -> None:
     line, given, words = SAID[mistake]
     done = run_line(f"{line} --lang en --diag plain", given)
     assert done.code in (1, 2) and done.out == b"" and words in done.err.decode(), done.err.decode()
+
+
+def test_inputs_that_are_no_list_are_not_counted() -> None:
+    """What follows from a fault is not told as another."""
+    for given in (b'"inputs": "x"', b'"operands": ["x", "y"]'):
+        done = run_line("tiny-front --lang en", ADDED.replace(b'"inputs": ["x", "y"]', given))
+        assert done.code == 1 and b"takes 2 operands" not in done.err, done.err.decode()
+
+
+def test_a_phase_that_nothing_completes_is_told_so() -> None:
+    text = (ROOT / "samples" / "gemm_bias_relu" / "gemm_bias_relu.gpu").read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "arrive full" in line)
+    done = run_line("tiny-cu --lang en", text.replace(f"{line}\n", "", 1).encode())
+    assert b"full is completed by nothing, and role consumer waits for it" in done.err, done.err.decode()
 
 
 @pytest.mark.parametrize("filters", ["tiny-front", "tiny-front | tiny-index", "tinyc"])

@@ -394,8 +394,9 @@ class _Program(GraphReader):
                     graph.name,
                     (label,) if label else (),
                     tensor=param.name,
-                    declared=declared,
-                    inferred=value.type,
+                    declared=show_short(declared),
+                    inferred=show_short(value.type),
+                    fitting=show_short(value.type),
                     op=graph.name,
                 )
             elif value is not None:

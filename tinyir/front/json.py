@@ -170,7 +170,8 @@ class _Reader(SignatureReader):
                 ("inputs", len(operands), row.inputs),
                 ("outputs", len(outputs), row.outputs),
             ):
-                if not low <= given <= high:
+                stated = node.get(what)
+                if stated is not None and isinstance(stated.value, list) and not low <= given <= high:
                     wanted = (
                         str(low)
                         if low == high
@@ -180,7 +181,7 @@ class _Reader(SignatureReader):
                     )
                     self.fault(
                         "E0204" if what == "inputs" else "E0205",
-                        node.get(what) or node,
+                        stated,
                         name,
                         op=row.name,
                         given=given,
@@ -280,6 +281,7 @@ class _Reader(SignatureReader):
                     tensor=output,
                     declared=declared,
                     inferred=inferred,
+                    fitting=TensorType(declared.dtype, inferred.shape),
                     op=name if name != output else node.get("op").value,
                 )
                 ref = self.stand_in(output)

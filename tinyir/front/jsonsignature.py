@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -278,13 +279,13 @@ class SignatureReader(Reader):
         found = []
         for name, member in self.expect(node, dict, "shape_sets").items():
             sizes = self.expect(member.node, dict, Phrase("shape set {name}", name=name))
-            faulty = [m for m in sizes.values() if type(m.node.value) is not int]
-            for size in faulty:
+            faulty = {s: m for s, m in sizes.items() if type(m.node.value) is not int}
+            for symbol, size in faulty.items():
                 self.fault(
                     "E0110",
                     size.node,
                     name,
-                    key=Phrase("shape set {name}", name=name),
+                    key=Phrase("{symbol} of shape set {name}", symbol=symbol, name=name),
                     expected=Phrase("an integer"),
                     given=size.node.kind,
                 )
@@ -323,7 +324,8 @@ def near(word: str, known: Iterable[str]) -> str:
 
 
 def _quoted(item: Any) -> str:
-    return f'"{item}"' if isinstance(item, str) else str(item)
+    """A value as the JSON has it."""
+    return json.dumps(item, ensure_ascii=False)
 
 
 def _literal(item: Any) -> Any:

@@ -172,6 +172,15 @@ _WANTED = {
     "key or }": Phrase("a key in double quotes or `}}`"),
     "colon": "`:`",
 }
+# what other languages have, with what JSON has in its place
+_OTHERWISE = {
+    "'": Phrase("a string in double quotes"),
+    "/": Phrase("JSON, which has no comments"),
+    "#": Phrase("JSON, which has no comments"),
+    "True": "`true`",
+    "False": "`false`",
+    "None": "`null`",
+}
 
 
 def _put(parent: Node, key: str, key_place: tuple[int, int], node: Node) -> None:
@@ -227,7 +236,9 @@ def _bad_token(text: str, position: int, wanted: str) -> Refused:
             expected=Phrase("a string that ends on its line, with legal escapes"),
             found=text[start : min(end, start + 20)],
         )
-    return _fault("E0011", text, start, start + len(word), expected=_WANTED.get(wanted, "`,`"), found=word)
+    return _fault(
+        "E0011", text, start, start + len(word), expected=_OTHERWISE.get(word) or _WANTED.get(wanted, "`,`"), found=word
+    )
 
 
 def _fault(code: str, text: str, start: int, end: int, **facts: Any) -> Refused:

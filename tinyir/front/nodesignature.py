@@ -155,7 +155,8 @@ class NodeSignature(SignatureReader):
             ref, declared = self.refs[name], self.declared.get(output)
             if ref is not None and declared is not None and declared != ref.type:
                 span = self.places_of[output].span
-                self.fault("E1306", span, output, tensor=output, declared=declared, inferred=ref.type, op=name)
+                types = {"declared": declared, "inferred": ref.type, "fitting": ref.type}
+                self.fault("E1306", span, output, tensor=output, op=name, **types)
             elif ref is not None:
                 found.append((output, ref))
         return found

@@ -7,6 +7,9 @@ from typing import Any
 
 from ..ir.read import read_at, read_type
 from ..ir.types import DTYPES, DType, TensorType
+from ..ir.verify import dtypes_like
+from ..kit.diag import refuse
+from ..kit.span import span_of
 
 LONG = {d.name.replace("fp", "f", 1): d for d in DTYPES.values() if d.name.startswith("fp")}
 SHORT = {d: name for name, d in LONG.items()}
@@ -26,6 +29,10 @@ def read_short(token: Any, whole: str) -> TensorType:
     """The type that a TYPE token spells. Raises Refused (E0002, E0101), with spans into `whole`."""
     text = str(token)
     word = text.partition("[")[0]
+    if dtype_of(word) is None:
+        known = ", ".join(short(DTYPES[name]) for name in dtypes_like(word) or DTYPES)
+        start = token.start_pos
+        raise refuse("E0101", given=word, known=known, span=span_of(whole, start, start + len(word)))
     if word in LONG:
         text = LONG[word].name + text[len(word) :]
     return read_at(lambda _: read_type(text), token, whole)

@@ -186,7 +186,7 @@ def parser_of(
         const="table",
         type=time_word,
         metavar="trace FILE",
-        help="print the time of each step, and what was counted in it, on stderr; as `--time=trace FILE` write them to "
+        help="print the time of each step, and what was counted in it, on stderr; as `--time trace FILE` write them to "
         "FILE as a Chrome trace",
     )
     parser.add_argument(

@@ -85,7 +85,7 @@ def body_of(text: str, stage: str, version: str = VERSION) -> int:
             [
                 Diag(
                     "E0003",
-                    facts={"stage": stage, "first": first, "version": version},
+                    facts={"stage": stage, "first": first or Phrase("an empty line"), "version": version},
                     span=span_of(text, 0, len(first)),
                 )
             ]

@@ -39,7 +39,12 @@ def check_arrays(model: Model, arrays: Mapping[str, Any], symbols: Mapping[str, 
         Diag(
             "E1701",
             t.name,
-            {"tensor": t.name, "expected": t.type, "given": ", ".join(arrays) or Phrase("nothing")},
+            {
+                "tensor": t.name,
+                "expected": t.type,
+                "given": ", ".join(arrays)
+                or Phrase("nothing; commands read arrays by `--inputs FILE` and make them by `--random SEED`"),
+            },
             t.span,
         )
         for t in model.inputs

@@ -65,8 +65,8 @@ FAULTS = (
 
 def read_arrays(sources: Iterable[str]) -> dict[str, np.ndarray]:
     """The arrays of files, by name. A source is `FILE` or, for one .npy file, `NAME=FILE` (else the file's stem is the
-    name). Raises Refused for all sources at once: E1710 unreadable or damaged, E1711 another kind of file, E1712 a name
-    given twice."""
+    name). Raises Refused for all sources at once: E0008 unreadable, E1710 damaged, E1711 another kind of file, E1712 a
+    name given twice."""
     arrays: dict[str, np.ndarray] = {}
     faults: list[Diag] = []
     for source in sources:
@@ -183,7 +183,7 @@ def _read(name: str | None, path: Path) -> dict[str, np.ndarray]:
             archive = archive_of(file, path.suffix)
             return {key: archive.read(key) for key in archive.names}
     except OSError as fault:
-        raise refuse("E1710", str(path), file=str(path), reason=why_of(fault)) from None
+        raise refuse("E0008", str(path), file=str(path), reason=why_of(fault)) from None
     except FAULTS as fault:
         raise refuse(
             "E1710", str(path), file=str(path), reason=str(fault).split("\n", 1)[0][:200] or type(fault).__name__

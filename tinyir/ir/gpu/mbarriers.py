@@ -151,12 +151,11 @@ def _count_faults(kernel: Kernel, barrier: nodes.Mbarrier, own: list[Visit]) -> 
             waited = _of_all_warpgroups(waited, role.threads // WARPGROUP)
         if filled is None or waited is None or _are_as_many(filled, waited, waits[0]):
             continue
-        fault = Phrase(
-            "completes {own}, and {who} waits for it {waits}",
-            own=_show(own, nodes.Arrive),
-            who=f"role {role.name}" if role is not None else Phrase("the CTA"),
-            waits=_show(waits, nodes.Wait),
-        )
+        who = f"role {role.name}" if role is not None else Phrase("the CTA")
+        asked, done = _show(waits, nodes.Wait), _show(own, nodes.Arrive)
+        fault = Phrase("is completed by nothing, and {who} waits for it {waits}", who=who, waits=asked)
+        if arrives:
+            fault = Phrase("completes {own}, and {who} waits for it {waits}", own=done, who=who, waits=asked)
         first = arrives[0].statement.span if arrives else None
         label = (Label(first, Phrase("completed here")),) if first else ()
         yield Diag("E1616", kernel.name, {"barrier": barrier.name, "fault": fault}, waits[0].statement.span, label)
