@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         default=20,
         metavar="N",
-        help="candidates a kernel, the cheapest by the cost model (default: 20)",
+        help="candidates per kernel, the cheapest by the cost model (default: 20)",
     )
     made.add_argument(
         "--seed", type=int, default=0, help="of the random arrays that outputs are compared on (default: 0)"
