@@ -45,6 +45,22 @@ def test_neighbours_differ_by(tmp_path: Path, kind: Any, times: int, axis: int, 
     assert found.dtype == wanted.dtype and found.tolist() == wanted.tolist()
 
 
+def test_no_differences_are_the_operand_alone(tmp_path: Path) -> None:
+    x = np.arange(3, dtype="f4")
+    nodes = [node("diff.default", ["y"], self="x", n=0, prepend="e", append="e")]
+    net = model({"x": (FLOAT, [3]), "e": (FLOAT, [2])}, nodes, {"y": (FLOAT, [3])})
+    (found,) = played(archive(net, {}), tmp_path, x, x[:2])
+    assert found.tolist() == x.tolist()
+
+
+def test_differences_of_truth_values_among_numbers_are_numbers(tmp_path: Path) -> None:
+    nodes = [node("diff.default", ["y"], self="x", append="e")]
+    net = model({"x": (BOOL, [3]), "e": (FLOAT, [2])}, nodes, {"y": (FLOAT, [4])})
+    given = np.array([True, True, False]), np.array([5, 3], "f4")
+    (found,) = played(archive(net, {}), tmp_path, *given)
+    assert found.dtype == np.float32 and found.tolist() == np.diff(np.concatenate(given)).tolist()
+
+
 @pytest.mark.parametrize(("stride", "pad", "dilation"), [((1, 1), (0, 0), (1, 1)), ((2, 1), (1, 2), (1, 2))])
 @pytest.mark.parametrize("lead", [(), (2,)])
 def test_columns_are_added_up_in_an_image(tmp_path: Path, stride: Any, pad: Any, dilation: Any, lead: Any) -> None:
@@ -75,6 +91,16 @@ def test_norms_of_any_order(tmp_path: Path, order: float, kind: int) -> None:
     wanted = np.linalg.norm(x.astype("f8"), order, 1)
     assert found.dtype == x.dtype and np.isfinite(found).all()
     np.testing.assert_allclose(found, wanted, rtol=2e-6 if kind == FLOAT else 1e-3)
+
+
+@pytest.mark.parametrize("order", [0.5, 2, 7, math.inf])
+def test_norms_are_computed_in_the_dtype_that_is_asked_for(tmp_path: Path, order: float) -> None:
+    """Most of these norms are beyond the range of fp16, and the others no numbers of it."""
+    x = np.random.default_rng(8).uniform(3e4, 6e4, (3, 4)).astype("f2")
+    nodes = [node("linalg_vector_norm.default", ["y"], self="x", ord=float(order), dim=[1], keepdim=False, dtype=FLOAT)]
+    (found,) = played(archive(model({"x": (HALF, [3, 4])}, nodes, {"y": (FLOAT, [3])}), {}), tmp_path, x)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.linalg.norm(x.astype("f8"), order, 1), rtol=2e-6)
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0])

@@ -97,10 +97,11 @@ def variance_and_mean(call: Call) -> Any:
 
 @aten("linalg_vector_norm.default", "norm.ScalarOpt_dim")
 def vector_norm(call: Call) -> Any:
-    """A norm over axes: the root of a sum of powers, the greatest or the least, or how many are not 0."""
-    x, order = call.tensor("self"), call.get("ord", call.get("p", 2))
+    """A norm over axes: the root of a sum of powers, the greatest or the least, or how many are not 0. A dtype that is
+    asked for is what it is computed in, too: it may be out of the range of the operand's."""
+    x, order = call.cast(call.tensor("self"), call.dtype), call.get("ord", call.get("p", 2))
     attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
-    return call.cast(_norm(call, x, order, **attrs), x.dtype)
+    return call.cast(_norm(call, x, order, **attrs), call.dtype)
 
 
 def _norm(call: Call, x: Term, order: float, **attrs: Any) -> Term:
@@ -191,8 +192,11 @@ __all__ = ["DTYPES", "spread"]
 
 @aten("diff.default")
 def diff(call: Call) -> Any:
-    """What neighbours along an axis differ by, `n` times; of truth values whether they do."""
+    """What neighbours along an axis differ by, `n` times; of truth values whether they do. No times are the operand
+    alone, whatever is joined to it."""
     x = call.tensor("self")
+    if call.get("n", 1) == 0:
+        return call.fn("identity", x)
     axis = call.axis("dim", x.rank, -1)
     ends = [call.optional(key) for key in ("prepend", "append")]
     parts = [p for p in (ends[0], x, ends[1]) if p is not None]
@@ -200,5 +204,5 @@ def diff(call: Call) -> Any:
     for _ in range(call.get("n", 1)):
         size = found.shape[axis]
         later, earlier = call.cut(found, axis, 1, size), call.cut(found, axis, 0, size - 1)
-        found = call.fn("not_equal" if x.dtype.kind == "b" else "sub", later, earlier)
+        found = call.fn("not_equal" if found.dtype.kind == "b" else "sub", later, earlier)
     return found
