@@ -14,6 +14,7 @@ from tinyir.ir import manifest, plan, region
 from tinyir.kernels.few_rows.match import Patch, patches_of
 from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower.plan import CROWDED, candidates
+from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play
 from tinyir.sim.host import COMPILERS
 
@@ -89,6 +90,37 @@ def test_bytes_along_columns_are_unpacked_in_pairs(dtype: str, low: int, weight:
         code = lowered(plan.Module(module, (chosen,)))[1]
         assert "product_of_pairs(" in manifest.show(code)
         np.testing.assert_allclose(simulated(code, arrays)["Y"], wanted, rtol=1e-3, atol=1e-3)
+
+
+@needs_host_compiler
+@pytest.mark.parametrize(("dtype", "is_paired"), [("i32", True), ("u32", False)])
+def test_differences_that_wrap_are_no_differences_of_bytes(dtype: str, is_paired: bool) -> None:
+    """Without a sign a difference below zero is a large number, which playback makes infinite in fp16."""
+    number = f"and(shr(Q[k0, floor(i1/8)], mul(index(i1 - 8*floor(i1/8)) : {dtype}, 4)), 15)"
+    tensors = f"in A : fp16[5, 128]\nin Q : {dtype}[128, 5]\nin S : fp16[40]\nout Y : fp32[5, 40]"
+    module = product_of(tensors, f"mul(cast(sub({number}, 7)) : fp16, S[i1])")
+    draws = np.random.default_rng(4)
+    words = draws.integers(0, 1 << 32, (128, 5), np.uint32).astype({"i32": np.int32, "u32": np.uint32}[dtype])
+    arrays = {"A": draws.uniform(1, 2, (5, 128)).astype(np.float16), "Q": words, "S": np.ones(40, np.float16)}
+    chosen = plans_along_columns(module)[0]
+    code = lowered(plan.Module(module, (chosen,)))[1]
+    assert ("product_of_pairs(" in manifest.show(code)) == is_paired
+    with np.errstate(all="ignore"):
+        wanted = play_region(module, arrays)["Y"]
+    assert np.isfinite(wanted).all() == is_paired
+    np.testing.assert_allclose(simulated(code, arrays)["Y"], wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_plans_of_words_along_the_sum_are_taken(bits: int) -> None:
+    """Also where the numbers of a word are more than an access has."""
+    each = 32 // bits
+    number = f"and(shr(Q[floor(k0/{each}), i1], mul(index(k0 - {each}*floor(k0/{each})) : i32, {bits})), {2**bits - 1})"
+    tensors = f"in A : fp16[5, 128]\nin Q : i32[{128 // each}, 40]\nout Y : fp32[5, 40]"
+    module = product_of(tensors, f"cast({number}) : fp16")
+    plans = [c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "few_rows"]
+    assert max(p.widest for p in plans) == (each if bits > 1 else 32)
+    assert not [d.facts for p in plans for d in check_plan(plan.Module(module, (p,))) if d.code == "E1516"]
 
 
 OTHERS = {

@@ -28,6 +28,7 @@ from .traits import axes_of, bodies_of, extent_of
 WIDTHS = (16, 8, 4, 2)  # elements
 STEPS = (1, 2, 3, 4)  # elements from one to the next, so that a line still holds what neighbours read
 SHARED = tuple(1 << n for n in range(13))  # points that share an element
+WORD_BITS = 32  # as many numbers as share a word at most
 MOST_HELD = 128  # registers of a thread for neighbours of all tensors
 WORTH_CUTTING = 8  # vectors of a run whose first and last are cut
 
@@ -306,12 +307,12 @@ def offset_of(shape: tuple[Expr, ...], index: tuple[Expr, ...]) -> Expr:
 
 
 def sharing(region: Region) -> Iterator[int]:
-    """How many neighbours may share an element of each read: what its index is divided by, up to an access."""
+    """How many neighbours may share an element of each read: what its index is divided by, up to the bits of a word."""
     for body in bodies_of(region):
         for node in walk(body):
             if isinstance(node, Read):
                 atoms = (atom for e in node.index for _, monomial in e.terms for atom in monomial)
-                yield from (d for a in atoms if isinstance(a, Floor) and (d := a.den.constant or 1) <= ACCESS_BYTES)
+                yield from (d for a in atoms if isinstance(a, Floor) and (d := a.den.constant or 1) <= WORD_BITS)
 
 
 def number_in(axes: tuple[Axis, ...], names: Mapping[str, Expr]) -> Expr:

@@ -104,7 +104,7 @@ class Pairs:
         if found is not None:
             return self._less(found, 0)
         sides = _sides(two, "sub")
-        is_signed = _are(two, lambda x: x.dtype.name in WIDE)  # where differences of bytes are what they are
+        is_signed = _are(two, lambda x: x.dtype.name == "i32")  # no difference of bytes wraps
         return self._difference(sides[0], sides[1], sides[1]) if sides is not None and is_signed else ""
 
     def _difference(self, one: Two | None, other: Two | None, number: Two) -> str:
