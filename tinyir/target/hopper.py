@@ -104,18 +104,6 @@ GUARDED: Rows = (
         'unsigned int y; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y) : "r"(words[i / 4]), "r"(above), '
         '"r"(i % 4 | j % 4 << 8 | 0x4040)); return y;',
     ),
-    # The byte of a word that has bit `at`, in each half, from that bit on.
-    one(
-        "unsigned int byte_twice(unsigned int word, int at)",
-        'unsigned int y; asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(at / 8 * 0x101 | 0x4040)); '
-        "return y >> at % 8;",
-    ),
-    # The half of each of two words that has bit `at`, from that bit on; what is above the first one's is of the second.
-    one(
-        "unsigned int halves_of(unsigned int low, unsigned int high, int at)",
-        'unsigned int y; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y) : "r"(low), "r"(high), '
-        '"r"(at < 16 ? 0x5410 : 0x7632)); return y >> at % 16;',
-    ),
     # One instruction: left to the compiler the two operations stay two, since both have a number of their own.
     one(
         "unsigned int raised_pair(unsigned int word, unsigned int mask, unsigned int by)",

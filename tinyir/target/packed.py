@@ -1,5 +1,5 @@
-"""Floats as four bytes of a word: what is stored as integers or floats of 8 bits, side by side. Rows of
-`target.intrinsics`.
+"""Floats as four bytes of a word: what is stored as integers or floats of 8 bits, side by side; and words of packed
+integers taken apart in pairs (`lower.cu.pairs`). Rows of `target.intrinsics`.
 
     i8s_of(a, b, c, d)         as i8_of gives each, the first in the lowest byte
     fp8e4m3s_of(a, b, c, d)    as fp8e4m3_of_float gives each
@@ -10,6 +10,8 @@ that four of which one is there, or is NaN, go one by one.
 """
 
 from __future__ import annotations
+
+from .tma import one
 
 _INLINE = "__device__ __forceinline__ "
 # What the greatest number of each is, and what still rounds to it.
@@ -60,7 +62,24 @@ def _of_floats(dtype: str) -> tuple[str, str]:
     )
 
 
-GUARDED = (_of_integers("i8", "s"), _of_integers("u8", "u"), _pair("fp8e4m3"), _pair("fp8e5m2"))
+GUARDED = (
+    _of_integers("i8", "s"),
+    _of_integers("u8", "u"),
+    _pair("fp8e4m3"),
+    _pair("fp8e5m2"),
+    # The byte of a word that has bit `at`, in each half, from that bit on.
+    one(
+        "unsigned int byte_twice(unsigned int word, int at)",
+        'unsigned int y; asm("prmt.b32 %0, %1, 0, %2;" : "=r"(y) : "r"(word), "r"(at / 8 * 0x101 | 0x4040)); '
+        "return y >> at % 8;",
+    ),
+    # The half of each of two words that has bit `at`, from that bit on; what is above the first one's is of the second.
+    one(
+        "unsigned int halves_of(unsigned int low, unsigned int high, int at)",
+        'unsigned int y; asm("prmt.b32 %0, %1, %2, %3;" : "=r"(y) : "r"(low), "r"(high), '
+        '"r"(at < 16 ? 0x5410 : 0x7632)); return y >> at % 16;',
+    ),
+)
 PLAIN = (_of_floats("fp8e4m3"), _of_floats("fp8e5m2"))
 INTEGERS, FLOATS = ("i8", "u8"), tuple(_LARGEST)
 
