@@ -28,7 +28,7 @@ from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 
 from .checked import check_gpu, check_plan
-from .emitted import lowered, played, simulated
+from .emitted import lowered, played, region_text, simulated
 
 ROOT = Path(__file__).resolve().parents[2]
 MEASURED = ROOT / "tests" / "bench" / "results" / "tiles_h100.json"
@@ -468,6 +468,34 @@ def test_the_plan_that_the_model_puts_first_is_near_the_fastest() -> None:
         and math.exp(sum(map(math.log, losses.values())) / len(losses)) < 1.02
         and max(losses.values()) < 1.15
     )
+
+
+@functools.cache
+def of_outputs(count: int) -> region.Module:
+    """A small product that several outputs take."""
+    names = "CDEFGHI"[:count]
+    tensors = "".join(f"in {n} : bf16[128, 512]\n" for n in "AB")
+    tensors += "".join(f"out {n} : fp16[128, 128]\n" for n in names)
+    body = "for i0: 128, i1: 128\n%c = reduce sum (k0: 512) : fp32 { mul(A[i0, k0], B[i1, k0]) : fp32 }\n"
+    body += "".join(f"yield {n}[i0, i1] = cast(mul(%c, {at}.5)) : fp16\n" for at, n in enumerate(names))
+    return region.parse(region_text(tensors, body))
+
+
+@pytest.mark.parametrize(("count", "wide"), [(1, {2, 4, 8}), (2, {4, 8}), (3, {4, 8}), (4, {8}), (7, {8})])
+def test_a_cut_sum_ends_in_no_more_registers_than_there_are(count: int, wide: set[int]) -> None:
+    """Of the widest tile as few parts as the outputs let there be; each kernel that is planned is one that holds."""
+    module = of_outputs(count)
+    kept = [p for parts in (2, 4, 8) for p in proposed(module, parts=parts) if not p.swap_ab]
+    assert {p.parts for p in kept if p.tile[1] == 256} == wide
+    for one in kept:
+        assert check_gpu(to_gpu.lower(plan.Module(module, (one,)))) == [], plan.show_plan(one)
+
+
+def test_a_plan_whose_outputs_registers_do_not_hold_is_refused() -> None:
+    (one, *_) = (p for p in proposed(of_outputs(1), parts=2) if p.tile[1] == 256)
+    two = of_outputs(2)
+    (fault,) = check_plan(plan.Module(two, (one,)))
+    assert fault.code == "E1513" and dict(fault.facts) | {"given": 256, "most": 255} == dict(fault.facts)
 
 
 def test_a_cluster_that_shares_loads_is_drained_and_a_lone_cta_is_not() -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
-from ...ir.region import Region
+from ...ir.region import Region, Yield
 from ...kit.numbers import Number, least, pick, uniform
 from ...kit.records import replace
 from ...target.arch import ARCHS, aligned
-from ...target.hopper import ATOM_BYTES, WARPGROUP
+from ...target.hopper import ATOM_BYTES, HELD, WARPGROUP
 from ..family import MBARRIER_BYTES, Array, Needs, Problem
-from ..parts.boxes import is_along_sum, vectors_of
+from ..parts.boxes import View, is_along_sum, store_view, vectors_of
 from ..parts.leaving import (
     PIECE,
     leave_by_rows,
@@ -195,6 +195,21 @@ def ends_held_of(parts: Number, is_swapped: bool, columns: Number) -> Number:
     return (parts > 1) & (columns % (PIECE * parts) == 0) if not is_swapped else False
 
 
+def held_yields(region: Region, kernel: Contraction) -> tuple[tuple[Yield, View], ...]:
+    """The outputs that take the accumulator untransposed, whose values stay in registers where a cut sum ends there;
+    others are stored element by element."""
+    dtypes = {t.name: t.type.dtype.name for t in region.outputs}
+    found = ((item, store_view(region, kernel, item)) for item in region.yields)
+    return tuple((item, view) for item, view in found if isinstance(view, View) and dtypes[item.output] in HELD)
+
+
+def ending_arrays(plan: Plan, region: Region, kernel: Contraction) -> Number:
+    """32-bit registers a thread of a cut sum that ends there (`ends_held`): the accumulator, and beside it all outputs'
+    values of this CTA's share, which arrays hold together though the compiler lets values take the places of sums."""
+    sums = _sums_of(plan, kernel)
+    return sums + len(held_yields(region, kernel)) * (sums // plan.parts)
+
+
 def across_of(plan: Plan) -> tuple[Number, Number]:
     """CTAs of a cluster along the tile's rows and columns."""
     return (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
@@ -227,11 +242,12 @@ def is_fetched_along(plan: Plan, kernel: Contraction, side: int) -> bool:
 
 def accumulators_of(plan: Plan, kernel: Contraction) -> Number:
     """32-bit registers a thread that hold the accumulators, with what of an operand is held beside them."""
-    words = max(1, kernel.dtype.bytes // 4)
-    sums = (
-        plan.tile[0] * plan.tile[1] // (WARPGROUP * plan.sharers) * words * (1 + plan.partials if plan.promote else 1)
-    )
-    return sums + _operand_of(plan, kernel)
+    return _sums_of(plan, kernel) * (1 + plan.partials if plan.promote else 1) + _operand_of(plan, kernel)
+
+
+def _sums_of(plan: Plan, kernel: Contraction) -> Number:
+    """Of these the accumulator's own."""
+    return plan.tile[0] * plan.tile[1] // (WARPGROUP * plan.sharers) * max(1, kernel.dtype.bytes // 4)
 
 
 def _operand_of(plan: Plan, kernel: Contraction) -> Number:
@@ -259,9 +275,11 @@ __all__ = [
     "as_multiplied",
     "across_of",
     "declare",
+    "ending_arrays",
     "ends_held",
     "ends_held_of",
     "fetched_along",
+    "held_yields",
     "low_array",
     "operand_array",
     "piece_of",

@@ -35,10 +35,8 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.types import TensorType
-from ...target.hopper import HELD as STORED
 from ...target.hopper import WARPGROUP_ROWS
 from ..parts.arrays import shared
-from ..parts.boxes import View, store_view
 from ..parts.epilogue import (
     FIRST_THREAD,
     HELD,
@@ -54,7 +52,7 @@ from ..parts.epilogue import (
 from ..parts.fresh import Fresh
 from ..parts.shared_sum import JOINED, other_of, slot_of
 from ..problem import Contraction
-from .declare import sent_array
+from .declare import held_yields, sent_array
 
 SENT = "sent"
 
@@ -108,17 +106,12 @@ def held_end(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> E
 
 
 def _leaving(region: Region, kernel: Contraction, fresh: Fresh) -> tuple[Leaving, ...]:
-    """The outputs that take the accumulator untransposed, each with the registers that hold its values; others are
-    stored element by element."""
-    found = []
-    for item in region.yields:
-        view, dtype = (
-            store_view(region, kernel, item),
-            next(t.type.dtype for t in region.outputs if t.name == item.output),
-        )
-        if isinstance(view, View) and dtype.name in STORED:
-            found.append(Leaving(item, dtype, view, HELD, tile_of(item, fresh), "", 0))
-    return tuple(found)
+    """The outputs that leave from registers, each with those that hold its values."""
+    dtypes = {t.name: t.type.dtype for t in region.outputs}
+    return tuple(
+        Leaving(item, dtypes[item.output], view, HELD, tile_of(item, fresh), "", 0)
+        for item, view in held_yields(region, kernel)
+    )
 
 
 def _sends(plan: Plan, fresh: Fresh, down: Expr, mine: Expr) -> tuple[Statement, ...]:

@@ -8,19 +8,25 @@ from ...ir.plan import Plan
 from ...ir.plan.verify import fault_of
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
+from ...target.arch import ARCHS
 from ..family import Problem
 from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs
 from ..parts.pairs import left_view, results_of
 from ..parts.tile_reads import blocks_of, reads_of
 from ..parts.windows import operand_views
+from .declare import ending_arrays, ends_held
 from .fetched import product_fault
 
 
 def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
-    """E1611 for a product that tensor cores do not compute, E1523 for what TMA cannot move."""
+    """E1611 for a product that tensor cores do not compute, E1513 for outputs that registers do not hold together,
+    E1523 for what TMA cannot move."""
     kernel, region = problem.kernel, problem.region
     if fault := product_fault(region, kernel, WGMMA_FACTORS[plan.math]):
         yield fault_of(plan, "E1611", "algo", what=fault, region=region.name)
+    held, most = ending_arrays(plan, region, kernel) if ends_held(plan) else 0, ARCHS[plan.arch].registers_per_thread
+    if held > most:
+        yield fault_of(plan, "E1513", "tile", field="accumulators", given=held, most=most)
     moved = [
         ("load", r.tensor, view)
         for r, view in zip((kernel.lhs, kernel.rhs), operand_views(region, kernel))

@@ -41,7 +41,7 @@ from ..parts.windows import operand_views, windowed
 from ..problem import Contraction
 from ..resources import MAX_STAGES
 from ..sheet import Sheet, columns_of, rows_of
-from .declare import OPERAND_DEPTH, OPERAND_SETS, ends_held_of, piece_of, smem_by_stages
+from .declare import OPERAND_DEPTH, OPERAND_SETS, ending_arrays, ends_held, ends_held_of, piece_of, smem_by_stages
 from .fetched import load_of, product_fault
 from .tiles import IN_TURNS, SWAPPED_TILES, TILES
 
@@ -328,7 +328,8 @@ class _Proposed:
         of_tile, fitting, places = columns_of(found)
         stages = most(fitting, 1)
         plan = replace(rows_of(base, of_tile), stages=stages, asynchrony=Async(stages))
-        return Sheet(plan, len(found), places.tolist(), _too_few(fitting), self._whole)
+        stops = _too_many_held(plan, region, kernel, card) | _too_few(fitting)
+        return Sheet(plan, len(found), places.tolist(), stops, self._whole)
 
     def _base(self, rows: Number, columns: Number, consumers: Number, is_swapped: bool) -> Plan:
         """What all plans of these tiles have in common."""
@@ -430,6 +431,15 @@ def _too_narrow(plan: Plan, region: Region, kernel: Contraction) -> dict[int, st
         for narrow in staged[::-1]
         if wide * narrow.type.dtype.bytes < LEAST_SWIZZLE
     }
+
+
+def _too_many_held(plan: Plan, region: Region, kernel: Contraction, card: Device) -> dict[int, str]:
+    """By row why registers do not hold all outputs of a cut sum that ends there, in words."""
+    if not ends_held(plan):
+        return {}
+    limit = card.arch.registers_per_thread
+    held = np.broadcast_to(ending_arrays(plan, region, kernel), plan.tile[0].shape).tolist()
+    return {row: Phrase("over {most} registers a thread", most=limit) for row, one in enumerate(held) if one > limit}
 
 
 def _too_few(stages: Number) -> dict[int, str]:
