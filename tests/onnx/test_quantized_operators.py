@@ -93,6 +93,26 @@ def test_one_of_an_image(op: str, scale: float, attrs: dict[str, Any], dtype: st
     check(op, {"x": x}, weights, "x x_scale x_zero y_scale y_zero", dtype, **attrs)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize(
+    ("kernel", "strides", "pads"),
+    [
+        ([3, 3], [3, 2], [0, 2, 2, 1]),  # the last windows hang over the padding
+        ([2, 2], [3, 3], [0, 1, 1, 1]),  # one would begin behind the image
+        ([3, 2], [2, 2], [0, 0, 0, 0]),
+    ],
+)
+def test_padding_is_counted_with_what_hangs_over_it(
+    kernel: list[int], strides: list[int], pads: list[int], last: int
+) -> None:
+    for height, width in ((5, 6), (6, 7), (7, 5)):
+        x = drawn("uint8", 2, height, width, 3) if last else drawn("uint8", 2, 3, height, width)
+        weights = {**scaled("x", 1.0, 0, "uint8"), **scaled("y", 1.0, 0, "uint8")}
+        how = {"kernel_shape": kernel, "strides": strides, "pads": pads, "channels_last": last}
+        order = "x x_scale x_zero y_scale y_zero"
+        check("QLinearAveragePool", {"x": x}, weights, order, "uint8", ceil_mode=1, count_include_pad=1, **how)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_several_are_joined_or_chosen_from(dtype: str) -> None:
     weights = {**scaled("a", 0.02, 3, dtype), **scaled("b", 0.05, 7, dtype), **scaled("c", 0.04, 9, dtype)}

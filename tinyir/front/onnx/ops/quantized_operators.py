@@ -14,7 +14,7 @@ from .elementwise import plain
 from .fused import MICROSOFT
 from .quantized import centred, dequantize, dynamic, qlinear_conv, quantize, saturated
 from .reduction import flattened
-from .windows import average_pool
+from .windows import average_pool, window
 
 onnx_op("QuantizeLinear", domain=MICROSOFT)(quantize)
 onnx_op("DequantizeLinear", domain=MICROSOFT)(dequantize)
@@ -89,11 +89,41 @@ def _channels_last(node: Node, x: Term) -> Term:
 def _average_pool(node: Node, x: Term) -> Term:
     def pool(image: Term) -> Term:
         given, node.inputs = node.inputs, [image]
-        found = average_pool(node)
+        further = _further(node, image)
+        if any(further):
+            rank, how = image.rank - 2, window(node)
+            pads = how["pad"] or [0] * 2 * rank
+            how["pad"] = [*pads[:rank], *(high + more for high, more in zip(pads[rank:], further))]
+            kernel = node.attr("kernel_shape")
+            found = node.op("Pool", image, mode="average", kernel=kernel, count_include_pad=True, **how)
+        else:
+            found = average_pool(node)
         node.inputs = given
         return found
 
     return _pooled(node, x, pool)
+
+
+def _further(node: Node, image: Term) -> list[int]:
+    """How much further to pad at the ends of an image so that partial windows are whole. Where onnxruntime counts
+    padding it divides by the whole window, and so by what of a last window hangs over the padding, which the standard's
+    op does not count. A window that would begin behind the image is none; of sizes that are not known the standard's op
+    says whether there may be one."""
+    is_explicit = node.attr("auto_pad", "NOTSET") in ("NOTSET", "")
+    if not (node.attr("ceil_mode", 0) and node.attr("count_include_pad", 0) and is_explicit):
+        return []
+    rank, kernel = image.rank - 2, node.attr("kernel_shape")
+    pads, strides = node.attr("pads") or [0] * 2 * rank, node.attr("strides") or [1] * rank
+    found = []
+    for size, k, stride, low, high in zip(image.shape[2:], kernel, strides, pads, pads[rank:]):
+        if size.constant is None:
+            if k - 1 - high < stride - 1:
+                return []
+            found.append(stride - 1)
+        else:
+            begin = -(-(size.constant + low + high - k) // stride) * stride
+            found.append(stride - 1 if begin < size.constant + low else 0)
+    return found
 
 
 def _global_average_pool(node: Node, x: Term) -> Term:
