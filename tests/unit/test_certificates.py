@@ -85,6 +85,12 @@ def test_warpgroups_that_take_turns_are_proven() -> None:
     assert [name for name in in_turns if counts_of(certificate(name))["listed"]] == []
 
 
+def test_an_image_whose_channels_are_turned_is_proven() -> None:
+    """Its CTAs and pieces are numbered by digits of one number, several times over."""
+    assert "reg turned" in sample("conv3x3_silu", "gpu")
+    assert counts_of(certificate("conv3x3_silu"))["listed"] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_certificates_of_networks_hold_and_are_proven(name: str) -> None:

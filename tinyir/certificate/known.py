@@ -114,7 +114,18 @@ class Known:
             else:
                 for half in halves_of(bound):
                     found.hold(half, False, kind)
+                found.narrow(bound)
         return found
+
+    def narrow(self, bound: Bound) -> None:
+        """A name is between what a guard says of it."""
+        name = bound.expr.name
+        if name is not None:
+            was = self.sums.ranges.get(name, Interval(None, None))
+            low = None if bound.lower is None else self.range_of(bound.lower).low
+            high = None if bound.upper is None else self.range_of(bound.upper - 1).high
+            lows, highs = ([n for n in ends if n is not None] for ends in ((was.low, low), (was.high, high)))
+            self.sums.ranges[name] = Interval(max(lows, default=None), min(highs, default=None))
 
     def facts_of(self, kind: int) -> Iterator[tuple[Expr, bool]]:
         """The facts of a kind in this block and around it."""

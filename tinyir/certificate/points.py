@@ -7,6 +7,7 @@ left is cut in two.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ class Points:
         self.parts: dict[str, tuple[str, str, Expr]] = {}  # of a point: over, within, and what it is of them
         self.cuts: list[tuple[str, Expr]] = []  # parts of points, and what they are
         self.means: dict[str, Expr] = {}  # of points in terms of what they are cut in
+        self.has_gaps = False  # whether a digit stands for more or less than those before it have values
         for point in known.points:
             if self.counts[point] == ONE:
                 self._put(point, self.lows[point])
@@ -84,7 +86,7 @@ class Points:
                 if divisor is None:
                     if times == 1 and not rest.vocabulary.intersection(self.left):
                         yield point, floor.den, rest
-                elif count and times > 0 and divisor % times == 0 and times * count > divisor:
+                elif times > 0 and divisor % times == 0 and (count is None or times * count > divisor):
                     yield point, Expr.of(divisor // times), ZERO
 
     def _cut(self, point: str, size: Expr, shift: Expr) -> None:
@@ -138,9 +140,11 @@ class Points:
             return False
         turned = {p for p in own if (factors[p].constant or 0) < 0}  # counted from their last value
         firsts = {p: self.lows[p] + self.counts[p] - 1 if p in turned else self.lows[p] for p in own}
-        digits = _digits({p: -f if p in turned else f for p, f in factors.items()}, self.counts)
+        sizes = {p: -f if p in turned else f for p, f in factors.items()}
+        digits = _digits(sizes, self.counts)
         if digits is None:
             return False
+        self.has_gaps |= any(sizes[a] * self.counts[a] != sizes[b] for a, b in itertools.pairwise(digits))
         if one.flat:
             name = f"at.{one.flat[0]}.flat"
             self.flat[name] = one.flat
@@ -187,11 +191,14 @@ def points_of(known: Known, index: Sequence[Expr], sizes: Sequence[Expr]) -> Poi
     index = [known.plain(e) for e in index]
     ways = [_together(index, sizes, groups) for groups in _partitions(len(index))]
     ways.sort(key=lambda way: (sum(len([*floors_of(one.e)]) for one in way), sum(one.e.weight for one in way)))
+    first = None
     for way in ways[:MOST_TRIES]:
         found = Points(known)
-        if found.is_found(way):
+        is_found = found.is_found(way)
+        if is_found and not found.has_gaps:
             return found
-    return None
+        first = first or (found if is_found else None)
+    return first
 
 
 def _partitions(count: int) -> Iterator[list[list[int]]]:

@@ -83,8 +83,11 @@ def _alone(known: Known, goals: Sequence[Expr], index: Sequence[Expr], search: P
         if not shown.is_equal(value, e, known.sums.lets | elements):
             return None
         shown.bound_floors(e)
+    meant = dict[str, Expr]()  # of points, without parts of which there are parts
     for part, meaning in search.cuts:
-        shown.is_equal(Expr.of(part), meaning, lets)
+        meant[part] = meaning.substitute(meant)
+    for part in [name for name, _ in search.so_far if name in meant]:  # each rests on those before it
+        shown.is_equal(Expr.of(part), meant[part], lets)
     return shown.proof_of(goals) if all(shown.is_shown(goal, lets) for goal in goals) else None
 
 

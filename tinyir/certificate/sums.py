@@ -129,11 +129,12 @@ class Sums:
     def _signs(self, found: list[Fact], known: dict[Expr, bool], depth: int) -> dict[Expr, tuple[Term, ...]]:
         """The numbers between which floors are, and names of which there are products."""
         shown: dict[Expr, tuple[Term, ...]] = {}
-        for atom in dict.fromkeys(a for f in found for _, m in f.value.terms for a in m):
+        atoms = dict.fromkeys(a for f in found for _, m in f.value.terms for a in m)
+        for atom in atoms:
             value = Expr(((1, (atom,)),))
             within = interval_of(value, Ranges(self.ranges))
             ends = (value - max(within.low or 0, 0), *(() if within.high is None else (within.high - value,)))
-            for claim in (*ends, *_quotients(atom, known, self.lets)):
+            for claim in (*ends, *_quotients(atom, known, self.lets), *_digits(atom, atoms)):
                 if claim not in known and claim not in shown:
                     proof = self.proof_of(claim, depth - 1)
                     for fact, terms in (*proof.first, (claim, proof.sum)) if proof is not None else ():
@@ -170,6 +171,16 @@ def _quotients(atom: Atom, known: Mapping[Expr, bool], lets: Mapping[str, Expr])
             left = Counter(factors) - Counter(divisors)
             if left.total() == len(factors) - len(divisors) and times > 0:
                 yield math.prod((Expr(((1, (a,)),)) for a in left.elements()), start=times * ONE) - Expr.of(atom) - 1
+
+
+def _digits(atom: Atom, others: Iterable[Atom]) -> Iterator[Expr]:
+    """That of a floor what a coarser one of the same number leaves is a digit: floor(x/a) - b*floor(x/(a*b)) < b."""
+    for coarse in others:
+        if isinstance(atom, Floor) and isinstance(coarse, Floor) and atom.num == coarse.num:
+            size, rest = divmod(coarse.den.constant or 0, atom.den.constant or 1)
+            if size > 1 and rest == 0:
+                digit = Expr(((1, (atom,)),)) - size * Expr(((1, (coarse,)),))
+                yield from (digit, size - 1 - digit)
 
 
 def _as_meant(e: Expr, lets: Mapping[str, Expr]) -> Expr:
