@@ -28,7 +28,7 @@ LIMITS: dict[str, Steps] = {
     "attention_causal": (1, 160, 310),
     "attention_scores": (2, 490, 100),
     "blur_of_blur": (1, 8, 15),
-    "conv3x3_silu": (8, 2140, 420),
+    "conv3x3_silu": (11, 2100, 320),
     "cumsum": (1, 33, 65),
     "embedding": (1, 15, 30),
     "gemm_bias_relu": (1, 650, 210),

@@ -90,7 +90,7 @@ def test_where_nothing_fits_a_card_plans_are_plain_ones_of_their_own_names() -> 
 
 def test_who_shares_an_operand_is_not_like_who_shares_none() -> None:
     planner = Planner(card_of("sm90", None))
-    module = in_parts(products(("X", "W"), ("X", "U"), ("Y", "V"), ("Z", "T"), sizes=(64, 64, 4096)), planner)
+    module = in_parts(products(("X", "W"), ("X", "U"), ("Y", "V"), ("Z", "T"), sizes=(512, 64, 4096)), planner)
     one, other, third, last = module.program.regions
     for group in ((one, other), (third, last), (other, third)):
         assert planner.plans(module, *group) == Planner(planner.card).plans(module, *group)
