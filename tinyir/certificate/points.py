@@ -42,7 +42,7 @@ class Points:
         self.parts: dict[str, tuple[str, str, Expr]] = {}  # of a point: over, within, and what it is of them
         self.cuts: list[tuple[str, Expr]] = []  # parts of points, and what they are
         self.means: dict[str, Expr] = {}  # of points in terms of what they are cut in
-        self.has_gaps = False  # whether a digit stands for more or less than those before it have values
+        self.has_gaps = False  # whether a digit counts more or less than those before it have values
         for point in known.points:
             if self.counts[point] == ONE:
                 self._put(point, self.lows[point])
