@@ -297,22 +297,10 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
       }
       wgmma_wait<0>();
       if (warpgroup_thread == 0) mbarrier_arrive(&empty[s_previous]);
-      warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
       for (int i = 0; i < 2; ++i) {
         #pragma unroll
         for (int j = 0; j < 3; ++j) {
-          float H_out_held[32];  // this thread's part of [64, 64]
-          #pragma unroll
-          for (int piece = 0; piece < 4; ++piece) {  // 16 columns
-            #pragma unroll
-            for (int element_ = 0; element_ < 8; ++element_) {
-              const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
-              const float up = acc[i][element_ + 32 * j + 8 * piece] + b1_tile[warpgroup_index][64 * j + n];  // up : GEMM at 23:5
-              const float gelu = gelu_for_fp16(up);  // gelu : Elementwise at 24:5
-              H_out_held[element_ + 8 * piece] = gelu;
-            }
-          }
           if (warpgroup_thread == 0) tma_store_wait<1>();
           warpgroup_barrier(2 + warpgroup_index);
           #pragma unroll
@@ -320,7 +308,10 @@ up(const fp16 *__restrict__ b1, const __grid_constant__ tensor_map a_map, const 
             float H_out_piece[8];
             #pragma unroll
             for (int element_ = 0; element_ < 8; ++element_) {
-              H_out_piece[element_] = H_out_held[element_ + 8 * piece];
+              const int n = element_ % 2 + 2 * (lane % 4) + 16 * piece + 8 * (element_ / 4);
+              const float up = acc[i][element_ + 32 * j + 8 * piece] + b1_tile[warpgroup_index][64 * j + n];  // up : GEMM at 23:5
+              const float gelu = gelu_for_fp16(up);  // gelu : Elementwise at 24:5
+              H_out_piece[element_] = gelu;
             }
             store_piece_fp16<128>(H_out + 4096 * o_slot + 8192 * warpgroup_index, 16 * (warpgroup_thread / 32), 16 * piece, H_out_piece);
           }

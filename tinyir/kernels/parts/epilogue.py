@@ -62,6 +62,7 @@ HELD = "held"  # how an output leaves
 MOST_HELD = (
     128  # numbers of an accumulator in a thread, beside which a vector's elements find registers through the first step
 )
+MOST_EARLY = 192  # registers of accumulators and a piece computed early: 192 and 32 spill in 240
 FIRST_THREAD = (Bound(Expr.of("warpgroup.thread"), equals=ZERO),)
 
 
@@ -115,7 +116,7 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     waits = tuple(item.token for item in by_engine)
     staged = staged_vectors(plan, region, kernel, fresh)
     near = TileReads(plan, region, kernel, fresh, sides)
-    is_early = down == WARPGROUP_ROWS and not near.all and not near.blocks and _is_early(region, leaving)
+    is_early = down == WARPGROUP_ROWS and not near.all and not near.blocks and _is_early(plan, region, leaving, chunk)
 
     def statements(across: Expr, columns: int) -> tuple[Statement, ...]:
         """This number of columns of the accumulator, from `across` on."""
@@ -192,9 +193,11 @@ def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, s
     return Epilogue(kernel.dtype, maps, tiles, cursor, asked, early, body, last, near.barriers, reader)
 
 
-def _is_early(region: Region, leaving: tuple[Leaving, ...]) -> bool:
-    """Whether a piece is computed before there is room for it."""
-    return [(i.by, i.dtype.bytes, i.half) for i in leaving] == [("tma", 2, None)] and takes_long(region)
+def _is_early(plan: Plan, region: Region, leaving: tuple[Leaving, ...], chunk: int) -> bool:
+    """Whether a piece is computed before there is room for it, in registers beside the accumulators."""
+    sums = plan.tile[0] * plan.tile[1] // (plan.sharers * WARPGROUP)
+    is_alone = [(i.by, i.dtype.bytes, i.half) for i in leaving] == [("tma", 2, None)]
+    return is_alone and sums + WARPGROUP_ROWS * chunk // WARPGROUP <= MOST_EARLY and takes_long(region)
 
 
 def _leaving(
