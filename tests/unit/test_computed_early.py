@@ -1,40 +1,22 @@
-"""A piece of an output that takes long to compute is computed before its place in shared memory is waited for."""
+"""A piece of an output is computed before its place is free only where registers hold it beside the accumulators."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from tests.bench.activations import model_of
-from tinyir.front import read
+from tinyir.ir import plan
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
-from tinyir.ir.pipeline import STAGES
-from tinyir.lower import lower_to
+from tinyir.lower import gpu
+
+PLAN = (Path(__file__).parents[2] / "samples" / "mlp" / "mlp.plan").read_text(encoding="utf-8")
 
 
-def order_of(function: str) -> list[str]:
-    """What a consumer does at the end of a tile, in order: computes elements of the accumulator, waits for a piece that
-    leaves, stores elements."""
-    module: Any = read(model_of((4096, 3072, 768), function), "activation.json")
-    for stage in STAGES[1 : STAGES.index("gpu") + 1]:
-        module = lower_to(stage, module, "sm90", "h200")
-    found = []
-    for s in statements(module.launches[0].body):
-        if isinstance(s, nodes.Each):
-            stored = any(isinstance(i, nodes.Store) for i in s.body)
-            found.append(("compute " if s.of == "acc" else "") + ("store" if stored else ""))
-        elif isinstance(s, nodes.WaitGroup) and s.engine == "tma_store" and s.pending:
-            found.append("wait")
-    return [word.strip() for word in found]
-
-
-@pytest.mark.parametrize("function", ["gelu", "silu"])
-def test_what_takes_long_is_computed_before_the_wait(function: str) -> None:
-    assert order_of(function) == ["compute", "wait", "store"]
-
-
-@pytest.mark.parametrize("function", ["relu", "tanh"])
-def test_what_is_quick_is_computed_as_it_is_stored(function: str) -> None:
-    assert order_of(function) == ["wait", "compute store"]
+@pytest.mark.parametrize(("tile", "is_early"), [("256, 192, 64", False), ("256, 128, 64", True)])
+def test_a_gelu_is_computed_early_where_registers_hold_a_piece(tile: str, is_early: bool) -> None:
+    assert "[256, 192, 64]" in PLAN
+    up, _ = gpu.lower(plan.parse(PLAN.replace("[256, 192, 64]", f"[{tile}]", 1))).kernels
+    held = [s for s in statements(up.body) if isinstance(s, nodes.Reg) and s.name.endswith(".held")]
+    assert bool(held) is is_early
