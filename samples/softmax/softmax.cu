@@ -96,7 +96,7 @@ template <int n> __device__ __forceinline__ void load_near_last_fp16(float *to, 
 
 // region softmax: softmax : Softmax at 12:5
 // plan row row_streamed: tile [4, 1024], threads [32, 4]
-extern "C" __global__ void __maxnreg__(48)
+extern "C" __global__ void __maxnreg__(56)
 softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int R, int C)
 {
   const int cta_x = (int)blockIdx.x;

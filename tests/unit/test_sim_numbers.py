@@ -64,6 +64,12 @@ def widened() -> Trial:
     return applied("float_of_fp16(X[i])", "fp16", "float", x, with_one_nan(x.view(np.float16).astype(np.float32)))
 
 
+def as_they_are() -> Trial:
+    """Words that the compiler is told to forget the making of."""
+    x = np.random.default_rng(5).integers(0, 1 << 32, 4096, dtype=np.uint32)
+    return applied("word_as_is(X[i])", "unsigned int", "unsigned int", x, x)
+
+
 def to_round(dtype: str) -> np.ndarray:
     """Special numbers; some of those of 16 bits, what is half way between one and the next, at the end of the range
     too, and neighbours of these."""

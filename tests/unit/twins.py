@@ -64,6 +64,7 @@ def _products(n: int) -> Trials:
 PRODUCTS: dict[int, Trials] = {n: _products(n) for n in WGMMA_COLUMNS}
 TRIALS: Trials = {
     "float_of_fp16": test_sim_numbers.widened,
+    "words as they are": test_sim_numbers.as_they_are,
     **_named("rounded to", test_sim_numbers.rounded, ("fp16",), ("bf16",)),
     **_named("pair of", test_sim_numbers.rounded_pairs, ("fp16",), ("bf16",)),
     **_named("of pairs", test_sim_numbers.of_pairs, ("difference",), ("product",)),

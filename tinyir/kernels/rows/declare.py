@@ -64,7 +64,7 @@ def declare_streamed(plan: Plan, problem: Problem) -> Needs:
     region, kernel = problem.region, problem.kernel
     row, wanted = counted(region, kernel), _on_their_way(plan, problem, each_of(plan))
     if not row.is_slow:
-        several = FEW * ((each_of(plan) > MANY) + max(0, row.reads - 1))
+        several = FEW * ((each_of(plan) >= MANY) + max(0, row.reads - 1))
         wanted = min(wanted, WALKING + several + 3 * beside_of(plan, row) // 2)
     return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
 
