@@ -114,7 +114,7 @@ def test_what_a_signature_says_twice_is_refused(lines: str, attrs: str, wanted: 
 @pytest.mark.parametrize(
     "before, after, wanted",
     [
-        ("block [64]\n", "block [64]\n  shared odd : fp32[nan]\n", ["E1602"]),
+        ("regs 56\n", "regs 56\n  shared odd : fp32[nan]\n", ["E1602"]),
         ("kernel softmax :", "kernel softmax of softmax, other :", ["E1603"]),
         ("kernel softmax :", "kernel softmax of other :", ["E1604", "E1603"]),
     ],
@@ -139,7 +139,9 @@ def test_words_of_a_kernel_are_checked_before_they_are_used(before: str, after: 
 def test_what_a_matrix_in_registers_starts_from(kind: str, start: str, wanted: list[str]) -> None:
     """The emission has words for what is taken, and for nothing else."""
     shape = "fp32[64]" if kind == "rows" else "fp32[64, 16]"
-    text = text_of("gpu").replace("block [64]\n", f"block [64]\n  reg odd : {shape} {kind}{start}\n")
+    right = text_of("gpu")
+    assert "regs 56\n" in right
+    text = right.replace("regs 56\n", f"regs 56\n  reg odd : {shape} {kind}{start}\n")
     assert codes("gpu", text) == wanted
 
 
