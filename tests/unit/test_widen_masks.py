@@ -105,7 +105,7 @@ def test_the_kernel_takes_tiles_of_them(arch: str) -> None:
 
 def test_the_cost_model_decides() -> None:
     planner = Planner(card_of("sm90", "h200"))
-    lengths = 4104, 4096, 64  # rows of bytes of the first are no whole 16, and no tile brings them
+    lengths = 4104, 4096, 64  # rows of the first are not a multiple of 16 bytes, and no tile brings them
     odd, even, short = (regions_of(with_mask([4, 1, n, n], s=n, d=128, batch=4, heads=16)) for n in lengths)
     assert [*masks_widened(odd, planner)[1]] == ["attention"]
     assert masks_widened(even, planner)[1] == masks_widened(short, planner)[1] == {}
