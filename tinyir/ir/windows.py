@@ -55,8 +55,8 @@ class Windows:
 
     def needs(self, shape: tuple[Expr, ...]) -> tuple[Bound, ...]:
         """What must hold of the symbols for the engine to hold the corners, and for the tensor to have elements where
-        padding alone has windows: a tensor without elements has no map. A bound that no symbol can change is left out where it
-        holds."""
+        padding alone has windows: a tensor without elements has no map. A bound that no symbol can change is left out
+        where it holds."""
         most = 1 << CORNER_BITS[len(self.counts)] - 1
         bounds = [Bound(high, Expr.of(-most), Expr.of(most)) for high in self.highs(shape)]
         for size, count in zip(shape[1:-1], self.counts):
