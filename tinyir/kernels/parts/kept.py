@@ -108,21 +108,25 @@ def read_late(region: Region, row: Collection[str]) -> list[Read]:
     folded: set[Body] = set()
     for body in bodies[: len(bodies) - len(written)]:
         folded |= _reached(region, row, body, set())
-    late = [n for body in written if folded for n in _plain_reads(region, row, body)]
+    seen: set[Body] = set()
+    late = [n for body in written if folded for n in _plain_reads(region, row, body, seen)]
     kept = used_twice(region, row)
     return [n for n in dict.fromkeys(late) if n not in folded and n not in kept]
 
 
-def _plain_reads(region: Region, row: Collection[str], body: Body) -> Iterator[Read]:
-    """The reads along the row that evaluating the expression makes whatever the data are."""
+def _plain_reads(region: Region, row: Collection[str], body: Body, seen: set[Body]) -> Iterator[Read]:
+    """The reads along the row that evaluating the expression makes whatever the data are, but for what is `seen`."""
+    if body in seen:
+        return
+    seen.add(body)
     if isinstance(body, (Select, Gather, Reduce, BroadcastInDim, Transpose)) and not is_in_place(region, body):
         return
     if isinstance(body, Ref) and body.index is None and set(row).intersection(free_axes(region, body)):
-        yield from _plain_reads(region, row, region.let(body.name).expr)
+        yield from _plain_reads(region, row, region.let(body.name).expr, seen)
     elif isinstance(body, Read) and set(row) & {n for e in body.index for n in e.names()}:
         yield body
     for inner in operands_of(body):
-        yield from _plain_reads(region, row, inner)
+        yield from _plain_reads(region, row, inner, seen)
 
 
 def read_twice(region: Region, row: Collection[str]) -> set[Body]:
