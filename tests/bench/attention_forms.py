@@ -138,6 +138,3 @@ def flex(case: Case, x: dict[str, Any]) -> Callable[[], Any]:
         return lambda: compiled(x["Q"], x["K"], x["V"], score_mod=score, block_mask=mask)
 
     return lambda: prepared()()
-
-
-__all__ = ["FORMS", "added", "flex", "operands", "written"]

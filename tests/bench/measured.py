@@ -159,6 +159,3 @@ def tell_ratios(what: str, ratios: list[float]) -> None:
     """Prints the mean and the least of what ours is faster by."""
     if ratios:
         print(f"{what} {mean(ratios):.3f} in geometric mean of {len(ratios)}, least {min(ratios):.3f}")
-
-
-__all__ = ["made_of", "mean", "measure", "measure_all", "tell_ratios", "text_and_remarks", "texts_of"]

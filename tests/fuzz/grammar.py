@@ -62,6 +62,3 @@ def spliced(text: str, others: tuple[str, ...], draw: random.Random) -> str:
         giver = text
     low, high = draw.choice(pieces_of(giver)[rule])
     return text[:start] + giver[low:high] + text[end:]
-
-
-__all__ = ["GRAMMARS", "language_of", "pieces_of", "spliced"]

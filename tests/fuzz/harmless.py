@@ -263,6 +263,3 @@ def _equal(facts: Facts, one: Any, other: Any) -> bool:
     if not isinstance(one, Expr) or not isinstance(other, Expr):
         return bool(one == other)
     return facts.is_at_least(one, other) and facts.is_at_least(other, one)
-
-
-__all__ = ["is_same", "reason_of"]

@@ -275,6 +275,3 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
-
-
-__all__ = ["LEVELS", "Mutant", "campaign", "drawn", "verdict"]

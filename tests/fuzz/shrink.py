@@ -158,6 +158,3 @@ def _plain_numbers(case: Case) -> Iterator[Case]:
             plain = np.full(array.shape, number).astype(array.dtype)
             if array.tobytes() not in (plain.tobytes(), np.zeros_like(array).tobytes()):
                 yield Case(case.module, {**case.arrays, name: plain})
-
-
-__all__ = ["Case", "smallest"]

@@ -276,6 +276,3 @@ def _compared(stage: str, wanted: Mapping[str, Wanted], found: Arrays) -> list[F
         return []
     first = next(iter(said))
     return [Fault(stage, "wrong numbers", f"{first}{said[first]}", tuple(said))]
-
-
-__all__ = ["Fault", "Wanted", "faults_of", "wanted_of"]

@@ -9,11 +9,11 @@ import pytest
 from tests.unit.test_any_shape import CASES as ANY_SHAPE
 from tests.unit.test_warp_specialized import BIAS, CASES, product, proposed, with_tile
 from tinyir.ir import manifest, plan
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 from tinyir.runtime.cuda import CudaDevice, find_fault
 from tinyir.runtime.run import run
 

@@ -18,7 +18,7 @@ from tinyir.host import kernels_of, write_host
 from tinyir.host.outline import PARAMETER, POOL, WORKSPACE, Outline, outline_of
 from tinyir.host.spelling import Spelt
 from tinyir.ir import manifest
-from tinyir.play.arrays import sizes_of
+from tinyir.ir.evaluate import sizes_of
 from tinyir.runtime.arena import Lifetime, pack
 from tinyir.runtime.device import Box, Buffer, Scalar
 from tinyir.runtime.mapped import DTYPES, SWIZZLES, corners_of

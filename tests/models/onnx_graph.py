@@ -144,6 +144,3 @@ def onnx_of(model: RandomModel) -> onnx.ModelProto:
     ]
     made = helper.make_graph(graph.nodes, model.name, *sides, graph.constants)
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
-
-
-__all__ = ["onnx_of"]

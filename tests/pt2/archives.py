@@ -67,6 +67,3 @@ def _changed(raw: bytes, numbers: Callable[[str, tuple[int, ...]], np.ndarray]) 
                 body = numbers(min(names[info.filename]), shapes[info.filename]).tobytes()
             out.writestr(zipfile.ZipInfo(info.filename), body)
     return made.getvalue()
-
-
-__all__ = ["emptied", "filled", "members_of", "parameter"]

@@ -121,17 +121,3 @@ def write(about: str, out: str, programs: Callable[[], Iterable[tuple[str, Calla
                 info.size = len(body)
                 tar.addfile(info, io.BytesIO(body))
             print(name, *(f"{kind} {len(body)}" for kind, body in files.items()), flush=True)
-
-
-__all__ = [
-    "Files",
-    "Wrapped",
-    "archive_of",
-    "archives_of",
-    "distinct",
-    "normal",
-    "outputs_of",
-    "packed",
-    "whole",
-    "write",
-]

@@ -34,9 +34,9 @@ class Import:
 class Source:
     """A module: its imports; the functions and classes that it defines; every name that it binds by an import, a
     definition or a store; the functions that it calls by a bare name; the attributes that it reads or names in
-    `getattr`; the words that it compares something with; the strings that could be names; what it defines at its top
-    and does not use itself; the public members of its classes without a base; the public definitions without a
-    docstring; and whether it has none itself."""
+    `getattr`; the words that it compares something with; the names in `__all__`; the other strings that could be names;
+    what it defines at its top and does not use itself; the public members of its classes without a base; the public
+    definitions without a docstring; whether it has none itself; and how many statements it has."""
 
     imports: tuple[Import, ...]
     defined: tuple[str, ...]
@@ -44,11 +44,13 @@ class Source:
     called: frozenset[str]
     attributes: frozenset[str]
     compared: frozenset[str]
+    listed: frozenset[str]
     strings: frozenset[str]
     idle: tuple[str, ...]
     members: tuple[str, ...]
     undocumented: tuple[str, ...]
     is_undocumented: bool
+    statements: int
 
 
 @functools.cache
@@ -64,7 +66,8 @@ def source_of(file: Path) -> Source:
     attributes: set[str] = set()
     compared: set[str] = set()
     strings: set[str] = set()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Import):
             imports += [Import(node.lineno, alias.name, "", id(node) in at_top) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -92,6 +95,7 @@ def source_of(file: Path) -> Source:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             bound |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
     missing = tuple(node.name for node in _public(tree) if not ast.get_docstring(node))
+    listed = frozenset(_listed(tree))
     is_undocumented = bool(tree.body) and not ast.get_docstring(tree)
     return Source(
         tuple(imports),
@@ -100,11 +104,13 @@ def source_of(file: Path) -> Source:
         frozenset(called),
         frozenset(attributes),
         frozenset(compared),
-        frozenset(strings) - _listed(tree),
+        listed,
+        frozenset(strings) - listed,
         _idle(tree),
         _members(tree),
         missing,
         is_undocumented,
+        sum(isinstance(node, ast.stmt) for node in nodes),
     )
 
 

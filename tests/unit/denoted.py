@@ -60,6 +60,3 @@ def elements_of(module: Module, entry: Entry, access: Access, sizes: Mapping[str
             below = entries[given[0]]
             given = below.reads[0].at({**sizes, **{f"i{n}": i for n, i in enumerate(given[1])}})
         yield given
-
-
-__all__ = ["elements_of", "points_of"]

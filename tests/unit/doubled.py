@@ -68,6 +68,3 @@ def _body(body: Body) -> Body:
     if isinstance(body, Ref):
         return replace(body, name=body.name + AGAIN)
     return rebuild(body, _body)
-
-
-__all__ = ["AGAIN", "again", "doubled"]

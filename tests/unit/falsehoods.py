@@ -159,6 +159,3 @@ def _signed(lines: list[str]) -> list[str]:
     text = "".join(f"{line[2:]}\n" for line in lines if line.startswith("|"))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return [f"gpu sha256 {digest}" if line.startswith("gpu sha256") else line for line in lines]
-
-
-__all__ = ["falsehoods"]

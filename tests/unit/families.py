@@ -12,10 +12,11 @@ import numpy as np
 
 from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
-from tinyir.play.arrays import bind_symbols, convert
+from tinyir.play.arrays import bind_symbols
 from tinyir.runtime.program import chosen_of
 from tinyir.sim.launch import SimDevice
 

@@ -216,6 +216,3 @@ def _lists(items: tuple[Any, ...], s: Any, field: str, kernel: Kernel) -> Iterat
 def _of_pair(pair: tuple[str, Expr], s: Any, kernel: Kernel) -> Iterator[Other]:
     """A name and its size or value."""
     yield from ((how, (pair[0], other)) for how, other in _others(pair[1], s, "", kernel))
-
-
-__all__ = ["FieldEdit", "edits_of"]

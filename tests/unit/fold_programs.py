@@ -34,6 +34,3 @@ def program(
             "outputs: " + ", ".join(f"%{name}" for name, _, _ in outputs) + "\n",
         ]
     )
-
-
-__all__ = ["folds_of", "program"]

@@ -72,6 +72,3 @@ def arrays_of_words(layout: str, rows: int, columns: int, depth: int, block: int
         "Z": draws.integers(-(1 << 31), 1 << 31, (depth // block, columns // EACH)).astype(np.int32),
         "S": draws.uniform(0.01, 0.1, (depth // block, columns)).astype(np.float16),
     }
-
-
-__all__ = ["EACH", "LAYOUTS", "arrays_of_words", "model_of_words"]

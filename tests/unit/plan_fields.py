@@ -181,5 +181,3 @@ _OTHERS: dict[str, Any] = {
     "edge": _edges,
 }
 WORDS_TRIED = tuple(_OTHERS)
-
-__all__ = ["WORDS_TRIED", "other_values"]

@@ -165,18 +165,3 @@ def is_near(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray], bounds:
         if not share <= 1.0:
             return f"{name} is {share:.2f} times as far as roundings explain"
     return ""
-
-
-__all__ = [
-    "TENSOR_CORES",
-    "attention_of",
-    "bounds_of",
-    "drawn",
-    "is_near",
-    "model_and_arrays",
-    "of_rows",
-    "plant",
-    "wanted_of",
-    "with_draws",
-    "with_warps",
-]

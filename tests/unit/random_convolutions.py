@@ -170,6 +170,3 @@ def _is_matrix(one: Any, case: Convolution) -> bool:
     """Whether a region lays windows out: it moves elements, and writes more of them than the image has."""
     written = math.prod(e.constant for e in one.outputs[0].type.shape)
     return not one.lets and one.inputs[0].name == "x" and written > case.image_elements
-
-
-__all__ = ["EPILOGUES", "Convolution", "drawn", "misses"]

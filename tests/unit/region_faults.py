@@ -304,6 +304,3 @@ def faults_of(kind: str) -> Iterator[tuple[str, str, Module]]:
                 yield name, one.name, Module(module.model, program)
 
     yield from in_turn([of(name, module) for name, module in programs().items()])
-
-
-__all__ = ["KINDS", "faults_of", "leaves", "programs"]

@@ -124,6 +124,3 @@ def drawn(seed: int) -> Sliding:
         draw.random() < 0.5,
         draw.random() < 0.3,
     )
-
-
-__all__ = ["KINDS", "Sliding", "drawn"]

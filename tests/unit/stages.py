@@ -93,6 +93,3 @@ def graph(
     listed = {"inputs": [{"tensor": n} for n in inputs], "outputs": [{"tensor": n} for n in outputs]}
     made = [{"op": op, "name": out, "inputs": given, "outputs": [out], "attrs": attrs} for op, given, out, attrs in ops]
     return json.dumps({"signature": listed, "tensors": tensors, "graph": made, **more})
-
-
-__all__ = ["Stages", "graph", "needs_host_compiler"]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tinyir.ir import plan
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 from tinyir.sim.host import COMPILERS
 
 from .emitted import lowered, played, simulated

@@ -33,7 +33,7 @@ from .checked import assert_holds, check_gpu, check_plan
 from .emitted import complaints_of, lowered, played, simulated
 from .stages import needs_host_compiler
 from .test_kernels_compile import has_compiler
-from .test_streaming import arrays_of, attention, planned, regions_of
+from .test_streaming import arrays_of, attention, regions_of
 
 ALGO = "streaming_softmax"
 FP16 = {"dtype": "fp16"}
@@ -315,9 +315,6 @@ def _causal() -> plan.Module:
     module = regions_of(attention(d=64, s="S", t="S", causal=True, **FP16))
     one = next(p for p in _fitting(module) if p.tile[:2] == (128, 128))
     return plan.Module(module, (one,))
-
-
-__all__ = ["planned"]
 
 
 REASONS: dict[str, tuple[dict[str, Any], str, str]] = {

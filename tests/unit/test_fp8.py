@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.runtime.device import Scalar
 from tinyir.sim.host import COMPILERS

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.evaluate import convert
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.ir.plan import Layout
@@ -18,7 +19,6 @@ from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
 from tinyir.sim.host import COMPILERS
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyir.ir import tiny
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Refused
 from tinyir.play import contraction
-from tinyir.play.arrays import bind_symbols, convert
+from tinyir.play.arrays import bind_symbols
 from tinyir.play.indirect import philox
 from tinyir.play.tiny import play
 

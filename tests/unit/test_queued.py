@@ -11,7 +11,8 @@ from tinyir.api import lowered
 from tinyir.runtime.cuda import CudaDevice
 from tinyir.runtime.device import Buffer
 from tinyir.runtime.program import Program, shared_of
-from tinyir.runtime.queued import MOST_SETS, Queued, lent
+from tinyir.runtime.queued import Queued, lent
+from tinyir.runtime.replay import MOST_SETS
 
 from .fake_cuda import Machine, machine  # noqa: F401
 from .test_api import LAYERS

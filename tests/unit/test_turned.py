@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tinyir.ir import gpu, manifest, plan, region
+from tinyir.ir.evaluate import convert
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 from tinyir.runtime.program import Program
 
 from .checked import check_gpu, check_plan

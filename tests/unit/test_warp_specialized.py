@@ -353,8 +353,8 @@ CASES = [
 def test_the_emitted_kernel_is_right_in_the_simulation(
     layout: str, tile: tuple, cluster: tuple, kind: dict, sizes: tuple
 ) -> None:
+    from tinyir.ir.evaluate import convert
     from tinyir.ir.types import DTYPES
-    from tinyir.play.arrays import convert
 
     names = dict(zip("MNK", sizes))
     module = product(layout, sizes=", ".join(f"{k}={v}" for k, v in names.items()), **kind)

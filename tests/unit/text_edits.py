@@ -99,6 +99,3 @@ def _sisters(token: str, names: set[str]) -> Iterator[str]:
         yield from sorted(n for n in names if n.startswith("%") and n != token)[:2]
     elif re.fullmatch(r"[A-Z]\w*", token):
         yield from sorted(n for n in names if re.fullmatch(r"[A-Z]\w*", n) and n != token)[:3]
-
-
-__all__ = ["Edit", "edits_of"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinyir.ir import manifest, region
+from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
-from tinyir.play.arrays import convert
 
 from .test_warp_specialized import product
 

@@ -17,6 +17,3 @@ def in_turn(queues: Iterable[Iterator[T]]) -> Iterator[T]:
                 yield next(queue)
             except StopIteration:
                 left.remove(queue)
-
-
-__all__ = ["in_turn"]

@@ -139,6 +139,3 @@ def remedy_of(order: Order, accesses: list[tuple[Touch, ...]], width: int, may_p
         if best is not own and best.is_clean:
             break
     return None if best is own else best
-
-
-__all__ = ["Conflicts", "Order", "Remedy", "Touch", "conflicts_of", "remedy_of"]

@@ -43,6 +43,3 @@ def openings(module: index.Module) -> Iterator[Opening]:
             for source in dict.fromkeys(s.source for s in entry.sources):
                 if source in values and OPS[values[source].op].is_movement and entries[source].is_scop:
                     yield Opening(value.name, source, "length")
-
-
-__all__ = ["Opening", "openings"]

@@ -256,6 +256,3 @@ def _need(relation: str, params: Ranges, rank: int, axes: tuple[str, ...]) -> Ne
 @functools.lru_cache(maxsize=1 << 12)
 def _verdict(relation: str, params: Ranges, rank: int, axes: tuple[str, ...]) -> ComputeAt:
     return compute_at(_need(relation, params, rank, axes), "", "")
-
-
-__all__ = ["ComputeAt", "Need", "Witness", "compute_at", "edges_of"]

@@ -123,6 +123,3 @@ def _windows(factor: Access, entry: Entry) -> list[Window]:
             if names & summed and names & others:
                 found[Window(piece.target.source, axis, index)] = None
     return list(found)
-
-
-__all__ = ["Contraction", "Missed", "find_contraction"]

@@ -49,6 +49,3 @@ def _groups(piece: Any, rank: int) -> list[set[int]]:
         if group not in groups:
             groups.append(group)
     return groups
-
-
-__all__ = ["count"]

@@ -85,6 +85,3 @@ def uncovered(model: Model, group: Sequence[Taker]) -> Any:
         left = left.subtract(points)
     sides = [e for t in group for b in t.assumes for e in (b.expr, b.lower, b.upper, b.equals) if e is not None]
     return left if left.is_empty() or all(e.is_affine() for e in sides) else None
-
-
-__all__ = ["Taker", "coverage_of", "takers_of", "uncovered"]

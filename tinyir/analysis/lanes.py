@@ -134,6 +134,3 @@ def start_of(kernel: Kernel, sizes: Mapping[str, int]) -> Lanes:
         "cluster.rank": cta[:, :1] % math.prod(kernel.cluster or (1,)),
     }
     return lanes.with_names(named | {f"cta.{axis}": cta[:, n : n + 1] for n, axis in enumerate("xyz")})
-
-
-__all__ = ["GROUP", "WARP", "Lanes", "start_of"]

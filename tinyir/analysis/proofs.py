@@ -188,6 +188,3 @@ def _of_write(module: Module, region: Region, obligation: Obligation) -> Iterato
     yield f"{_word(True)}every element is written"
     is_whole = union.is_equal(read_set(box, symbols).intersect_params(given))
     yield f"{MARGIN}isl: {'its range is' if len(found) == 1 else 'together they are'} {'' if is_whole else 'not '}{box}"
-
-
-__all__ = ["PROVEN", "proofs_of"]

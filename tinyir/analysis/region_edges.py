@@ -275,6 +275,3 @@ def _points(edge: Edge, tile: Mapping[str, int], middle: Mapping[str, int], is_b
         ways = [[*(within[m] for m in first[:at]), f"{n} < {tile[n] * number[n]}"] for at, n in enumerate(first)]
     texts = (f"[{', '.join(names)}] : {' and '.join((*still, *way)) or 'true'}" for way in ways)
     return read_set(f"{{ {'; '.join(texts)} }}", ())
-
-
-__all__ = ["Edge", "Halo", "Use", "Verdict", "edges_of", "halo_of", "need_of", "verdict_of"]

@@ -233,6 +233,3 @@ def _names(body: Body, axes_of: dict[str, tuple[str, ...]]) -> set[str]:
         elif isinstance(node, Ref):
             found |= set(axes_of[node.name]) if node.index is None else names_in(node.index)
     return found
-
-
-__all__ = ["Window", "analyse", "contraction_axes", "fold_sizes", "folded_axes", "tail_axes", "windows"]

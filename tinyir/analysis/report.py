@@ -332,6 +332,3 @@ def _array_json(found: ArrayReport) -> dict[str, Any]:
             for number, (access, conflicts, joined) in enumerate(zip(found.accesses, found.conflicts, found.joined))
         ],
     }
-
-
-__all__ = ["Report", "as_json", "report_of", "show_report"]

@@ -398,6 +398,3 @@ def _reads(body: Body, guard: tuple[Bound, ...] = ()) -> Iterator[tuple[Read, tu
         return
     for inner in operands_of(body):
         yield from _reads(inner, guard)
-
-
-__all__ = ["Access", "accesses_of", "order_of"]

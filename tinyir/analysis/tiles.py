@@ -122,6 +122,3 @@ def _text(axes: Sequence[tuple[str, Expr]], guards: Iterable[Bound]) -> str:
 def leaves_rest(size: Expr, tile: int) -> bool:
     """True unless `tile` divides the size whatever its symbols are: then tiles of it need no predicate."""
     return any(coefficient % tile for coefficient, _ in size.terms)
-
-
-__all__ = ["TileClasses", "classes_of", "leaves_rest", "plain_classes", "tile_classes"]

@@ -72,19 +72,3 @@ def without_tensor_cores(ops: float, moved: float, factors: Sequence[DType], tot
         return 0.0
     slow, fast = (max(ops / each, transfer(moved)) for each in (OPS_PER_SECOND, TENSOR_OPS_PER_SECOND))
     return slow - fast
-
-
-__all__ = [
-    "FEW_ROWS",
-    "LAUNCH_SECONDS",
-    "SLOW",
-    "SLOW_OPS",
-    "TILE",
-    "fills_card",
-    "points_of",
-    "recompute",
-    "round_trip",
-    "transfer",
-    "typical_sizes",
-    "without_tensor_cores",
-]

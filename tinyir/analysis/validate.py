@@ -314,6 +314,3 @@ class _Space:
                 name = points.get_dim_name(kind, n)
                 place[back.get(name, name)] = int(str(sample.get_coordinate_val(kind, n)))
         return place
-
-
-__all__ = ["Denotation", "NotAffine", "TRIED", "validate_index"]

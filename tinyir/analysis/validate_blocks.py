@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..ir import poly
+from ..ir.blocks import tuple_names
 from ..ir.index import Access, Entry
 from ..ir.ops import OPS
 from ..ir.poly import Block, Edge
@@ -31,7 +32,7 @@ def validate_poly(module: poly.Module, made: poly.Module | None = None) -> list[
 class _Validation:
     def __init__(self, module: poly.Module, made: poly.Module | None):
         self.module = module
-        self.names = poly.tuple_names(module.index.tiny)
+        self.names = tuple_names(module.index.tiny)
         self.values = module.index.tiny.value_of()
         self.entries = module.index.entry_of()
         self.types = module.index.tiny.type_of()
@@ -246,6 +247,3 @@ def _shown(field: Any) -> str:
     if isinstance(field, tuple):
         return "[" + ", ".join(f"{w.source} {w.axis}: {w.index}" if hasattr(w, "axis") else str(w) for w in field) + "]"
     return str(field)
-
-
-__all__ = ["validate_poly"]

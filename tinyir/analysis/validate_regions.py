@@ -32,6 +32,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return "[" + ", ".join(v if isinstance(v, str) else ": ".join(map(str, v)) for v in value) + "]"
     return str(value)
-
-
-__all__ = ["validate_regions"]

@@ -96,6 +96,3 @@ def _sum(terms: Iterable[Term]) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-__all__ = ["HEADER", "Draft"]

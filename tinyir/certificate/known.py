@@ -133,6 +133,3 @@ class Known:
         while block is not None:
             yield from ((fact, block.sums.facts[fact]) for fact, found in block.kinds.items() if found == kind)
             block = block.around
-
-
-__all__ = ["CLAIMED", "DEFINED", "DERIVED", "SPREAD", "STORES", "Known", "Wanted"]

@@ -225,6 +225,3 @@ def _piece(s: Statement, place: Place, known: Known) -> Sequence[Expr]:
         is_turned = s.a_transposed if place is s.a else s.b_transposed
         return [Expr.of(n) for n in (side[::-1] if is_turned else side)]
     return ()
-
-
-__all__ = ["wanted_of"]

@@ -220,6 +220,3 @@ def _together(index: Sequence[Expr], sizes: Sequence[Expr], groups: Sequence[Seq
             e, value = e * sizes[axis] + index[axis], value * sizes[axis] + Expr.of(f"at.{axis}")
         found.append(Equation(e, value, axes if len(axes) > 1 else ()))
     return found
-
-
-__all__ = ["Points", "points_of"]

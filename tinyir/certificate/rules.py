@@ -48,6 +48,3 @@ def named_of(kernel: Kernel, module: gpu.Module) -> Iterator[tuple[int, str]]:
         for s in statements(role.body) if isinstance(role, nodes.Role) else ():
             if isinstance(s, nodes.Barrier) and s.threads:
                 yield s.span.line, "barrier of its role"
-
-
-__all__ = ["named_of"]

@@ -193,6 +193,3 @@ def floors_of(e: Expr) -> Iterable[Floor]:
     for atom in dict.fromkeys(a for _, m in e.terms for a in m if isinstance(a, Floor)):
         yield from floors_of(atom.num)
         yield atom
-
-
-__all__ = ["Shown", "floors_of"]

@@ -153,6 +153,3 @@ def _written(
     if isinstance(s, nodes.StoreRows):
         return list(s.to.index), s.dims or sizes, s.box
     return list(s.to.index), sizes, ()
-
-
-__all__ = ["once"]

@@ -320,6 +320,3 @@ def _gauss(rows: list[list[Fraction]], width: int) -> list[Fraction] | None:
     for row, column in zip(rows, pivots):
         found[column] = row[-1]
     return found
-
-
-__all__ = ["Proof", "Sums", "Term", "needed", "rounded"]

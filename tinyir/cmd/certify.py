@@ -101,6 +101,3 @@ def _gpu_of(session: Session, module: Any, text: str) -> gpu.Module:
     if _cuda_of(found) != text:
         raise refuse("E1484", given=session.args.gpu or Phrase("what its regions are planned as"))
     return found
-
-
-__all__ = ["certify", "verify"]

@@ -52,6 +52,3 @@ def chain(session: Session, text: str, last: str) -> Iterator[tuple[str, Any]]:
         must_be_faultless(found)
         must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads
         yield following, module
-
-
-__all__ = ["chain"]

@@ -21,5 +21,3 @@ def _commands(lang: str) -> Iterator[Section]:
 
 
 PAGES: tuple[Page, ...] = (Page("commands", {"en": "Commands", "ja": "コマンド"}, _commands), *OF_TABLES)
-
-__all__ = ["PAGES", "parsers"]

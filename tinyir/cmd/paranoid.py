@@ -100,6 +100,3 @@ def _small(model: Model, stated: Mapping[str, int]) -> dict[str, int]:
     bounds = {symbol: model.range_of(symbol) for symbol in model.symbols()}
     small = (min(max(size, b.low), b.high) for size, b in zip(cycle(SIZES), bounds.values()))
     return dict(zip(bounds, small)) | dict(stated)
-
-
-__all__ = ["Paranoid", "paranoid_options"]

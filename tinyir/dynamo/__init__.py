@@ -39,6 +39,3 @@ def reports() -> list[str]:
     from .report import lines
 
     return lines()
-
-
-__all__ = ["backend", "register", "reports"]

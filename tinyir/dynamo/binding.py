@@ -52,6 +52,3 @@ def symbols_of(piece: Piece) -> tuple[str, ...]:
     """The symbols of a program, and those of its graph's outputs."""
     own = piece.model.symbols() if piece.is_made else ()
     return tuple(dict.fromkeys([*own, *(n for r in piece.results for n in r.symbols())]))
-
-
-__all__ = ["numbers_from", "sizes_from", "symbols_of"]

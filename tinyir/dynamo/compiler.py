@@ -173,6 +173,3 @@ def _static_inputs() -> Sequence[int]:
     context = TracingContext.try_get()
     meta = getattr(context, "fw_metadata", None) if context is not None else None
     return tuple(getattr(meta, "static_input_indices", None) or ())
-
-
-__all__ = ["Options", "called", "compiled"]

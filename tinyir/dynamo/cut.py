@@ -188,6 +188,3 @@ def _copy(module: Any) -> Any:
     for old, new in places.items():
         new.meta = dict(old.meta)
     return torch.fx.GraphModule(module, graph)
-
-
-__all__ = ["Support", "pieces_of", "supported_of"]

@@ -76,6 +76,3 @@ def multi_head_attention(
         found = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     return functional.linear(found.transpose(1, 2).reshape(batch, rows, width), out, out_bias), weights
-
-
-__all__ = ["decompositions", "encoder_layer", "multi_head_attention"]

@@ -414,27 +414,3 @@ def module_of(node: Any) -> str:
     """The module that a node comes from, in the form that archives have."""
     stack = node.meta.get("nn_module_stack") or {}
     return ";".join(f"{k},{path},{getattr(kind, '__name__', kind)}" for k, (path, kind) in stack.items())
-
-
-__all__ = [
-    "Schema",
-    "Unsayable",
-    "extent_of",
-    "hint_of",
-    "inverse",
-    "is_about_sizes",
-    "is_complex",
-    "is_dense",
-    "is_node",
-    "is_size",
-    "is_tensor",
-    "memory_order",
-    "module_of",
-    "name_of",
-    "scalar_word",
-    "schema_of",
-    "size_of",
-    "stored_name",
-    "symbols_in",
-    "unread_of",
-]

@@ -69,6 +69,3 @@ def to_torch(array: np.ndarray, dtype: Any) -> Any:
         return torch.from_numpy(whole)
     bits = whole.view(f"u{whole.dtype.itemsize}")
     return torch.from_numpy(bits.copy()).view(dtype)
-
-
-__all__ = ["OnCpu", "to_torch"]

@@ -265,6 +265,3 @@ def _in_rows(tensor: Any) -> Any:
     """A constant with its axes in the order of memory."""
     order = sorted(range(tensor.dim()), key=lambda a: (-tensor.stride(a), a))
     return tensor.permute(order).contiguous()
-
-
-__all__ = ["OnCuda", "shared", "taken"]

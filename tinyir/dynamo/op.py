@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..ir.evaluate import sizes_of
 from ..ir.model import Model
 from ..kit.diag import refuse
 from ..kit.phrase import Phrase
-from ..play.arrays import bind_symbols, sizes_of
+from ..play.arrays import bind_symbols
 from ..runtime.queued import Queued
 
 TORCH_DTYPES = {
@@ -130,6 +131,3 @@ def _on_torch(session: Any) -> Callable[[Sequence[Any]], list[Any]]:
         return results
 
     return run
-
-
-__all__ = ["register", "torch_dtype"]

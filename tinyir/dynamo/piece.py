@@ -137,6 +137,3 @@ def _sizes_traced(values: Any) -> dict[str, int]:
 def _whole(bound: Any, otherwise: int) -> int:
     """A bound of a range; `otherwise` where it is infinite."""
     return min(max(int(bound), 0), 2**31 - 1) if getattr(bound, "is_Integer", False) else otherwise
-
-
-__all__ = ["Piece"]

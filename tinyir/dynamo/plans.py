@@ -63,6 +63,3 @@ class Plans:
         code = self._load(text, module) if same is None else same.code
         self.every.append(Planned(dict(sizes), text, module, code))
         return self.every[-1]
-
-
-__all__ = ["Planned", "Plans"]

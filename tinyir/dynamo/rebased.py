@@ -35,6 +35,3 @@ def rebase(module: Any) -> None:
     if is_changed:
         module.graph.eliminate_dead_code()
         module.recompile()
-
-
-__all__ = ["rebase"]

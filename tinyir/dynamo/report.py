@@ -31,6 +31,3 @@ def lines() -> list[str]:
 
 def _listed(counts: dict[tuple[str, str], int]) -> str:
     return "; ".join(f"{op} ({count}): {reason}" for (op, reason), count in counts.items())
-
-
-__all__ = ["CutWarning", "lines", "tell"]

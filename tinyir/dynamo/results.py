@@ -170,6 +170,3 @@ def _number(size: Any, sizes: Mapping[str, int]) -> int:
         return size
     expr = size.node.expr
     return int(expr.subs({s: sizes[str(s)] for s in expr.free_symbols}))
-
-
-__all__ = ["Answer", "Result", "View", "is_whole", "made_name", "memory_of", "results_of"]

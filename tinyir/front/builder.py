@@ -428,6 +428,3 @@ def _room_for(value: float | int | bool, dtype: DType) -> DType:
         return DTYPES["i32"]
     wide = [d for d in DTYPES.values() if d.is_integer and is_exact(dtype, d) and round_to(d, value) == value]
     return min(wide, key=lambda d: (d.bits, d.kind)) if wide else dtype
-
-
-__all__ = ["Builder", "Label", "Literal", "Operand", "Place", "Ref", "accumulator", "broadcast", "rounded"]

@@ -119,6 +119,3 @@ def _item(data: Any) -> Any:
     if isinstance(data, bool):
         return Expr.of("true" if data else "false")
     return Expr.of(data) if isinstance(data, int) else data
-
-
-__all__ = ["canonical", "constant"]

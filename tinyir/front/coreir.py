@@ -256,6 +256,3 @@ class _Reader:
         return self.builder.finish(
             Model(name, tuple(self.inputs), outputs, (), default_shapes(symbols, self.builder.limits.ranges())), results
         )
-
-
-__all__ = ["CoreModule", "Instruction", "Output", "check", "parse", "read", "show"]

@@ -292,4 +292,3 @@ _core("Relu", 1)(_unary("Relu", True))
 _core("Neg", 1)(_unary("Neg", True))
 _core("Exp", 1)(_unary("Exp"))
 _core("Log", 1)(_unary("Log"))
-__all__ = ["CORE", "from_attrs"]

@@ -435,6 +435,3 @@ _SPECIAL: dict[str, Callable[[Evaluator, Args], Any]] = {
 def own_functions() -> tuple[str, ...]:
     """The functions that are spelt otherwise than the op that they are, or take their arguments otherwise."""
     return (*_SPECIAL, *(name for name in ROWS if name not in _SPECIAL))
-
-
-__all__ = ["FUNCTIONS", "SNAKE", "call", "own_functions", "reduced", "scanned"]

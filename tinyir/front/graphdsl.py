@@ -402,6 +402,3 @@ class _Program(GraphReader):
             elif value is not None:
                 found.append((param.name, value))
         return found
-
-
-__all__ = ["ENTRY", "MOST_CALLS", "read"]

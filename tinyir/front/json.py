@@ -366,6 +366,3 @@ def _name_of(op: Node) -> str:
         if node is not None and isinstance(node.value, str) and node.value:
             return node.value
     return outputs[0] if outputs and isinstance(outputs[0], str) else "op"
-
-
-__all__ = ["read"]

@@ -108,6 +108,3 @@ def strides_of(declared: TensorType, kind: str) -> tuple[Expr, ...]:
 
 def _shown(params: dict[str, Any]) -> str:
     return "{" + ", ".join(f"{key}={value}" for key, value in params.items()) + "}"
-
-
-__all__ = ["LayoutReader", "strides_of"]

@@ -53,6 +53,3 @@ class Reader:
         for key, member in node.value.items():
             if key not in known:
                 self.fault("E0102", member, what, key=key, known=", ".join(nearest(key, known) or known))
-
-
-__all__ = ["Reader"]

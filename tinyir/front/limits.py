@@ -81,6 +81,3 @@ def _is_product(expr: Expr) -> bool:
     """Whether it is a product of symbols, less 1."""
     named = [(coefficient, monomial) for coefficient, monomial in expr.terms if monomial]
     return expr.offset == -1 and len(named) == 1 and named[0][0] > 0 and all(isinstance(a, str) for a in named[0][1])
-
-
-__all__ = ["Limits"]

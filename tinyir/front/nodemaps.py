@@ -78,6 +78,3 @@ def _expr(value: Any, key: str, at: str) -> Expr | Diag:
         return read_expr(value)
     except Refused as fault:
         return fault.diags[0] if fault.diags[0].code == "E1105" else expected
-
-
-__all__ = ["read_map"]

@@ -291,17 +291,3 @@ def folded_init(b: Builder, x: Ref, op: str, init: float) -> Ref:
 def default_acc(x: Ref, op: str) -> DType:
     """The dtype that seed 001's dumps leave out for brevity."""
     return DTYPES["i64"] if op.startswith("ARG") else accumulator(x.dtype) if op in ("SUM", "PROD") else x.dtype
-
-
-__all__ = [
-    "INLINE",
-    "Labels",
-    "agreed",
-    "axis_labels",
-    "axis_of_word",
-    "default_acc",
-    "folded_init",
-    "give",
-    "pairs_of",
-    "row_of",
-]

@@ -77,6 +77,3 @@ def _files(outline: Outline, images: Mapping[str, Mapping[str, bytes]]) -> tuple
     for part, start, following in zip(raw, starts, starts[1:]):
         content += [part.tobytes(), bytes(following - start - part.nbytes)]
     return Files(tuple(targets), image_of, at), content
-
-
-__all__ = ["kernels_of", "write_host"]

@@ -47,6 +47,3 @@ def condition(guards: Iterable[Iterable[Bound]], spelling: Spelling) -> list[str
                 if side.constant is None or b.expr.constant is None:
                     found[f"{c_of(side, spelling)} {sign} {c_of(b.expr, spelling)}"] = None
     return list(found)
-
-
-__all__ = ["Spelling", "c_of", "condition", "number"]

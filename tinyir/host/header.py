@@ -113,6 +113,3 @@ def _reset(outline: Outline, spelt: Spelt) -> list[str]:
         f"int {spelt.name}_reset(const {spelt.name}_program *program, {named}, struct CUstream_st *stream);",
         "",
     ]
-
-
-__all__ = ["FAULTS", "header_of"]

@@ -302,6 +302,3 @@ def _number_of(buffer: Buffer) -> np.ndarray | None:
     if isinstance(buffer.attr("value"), tuple):
         return None  # lists fit a shape of symbols only where they are empty
     return constant_of(replace(buffer, type=TensorType(buffer.type.dtype, ())), {})
-
-
-__all__ = ["PARAMETER", "POOL", "WORKSPACE", "Launch", "Outline", "Place", "outline_of", "touched_by"]

@@ -491,5 +491,3 @@ void NAME_destroy(NAME_program *program) {
 
 const char *NAME_error(void) { return fault_text; }
 """
-
-__all__ = ["Files", "Target", "source_of"]

@@ -75,6 +75,3 @@ class Spelt:
             "workspace",
             "stream",
         ]
-
-
-__all__ = ["SUPPORT", "Spelt", "name_of"]

@@ -282,6 +282,3 @@ def _again(
         tuple(replace(t, name=put[t.name], **spanned) for t in of) for of in (first.inputs, first.outputs)
     )
     return replace(first, name=name, inputs=inputs, outputs=outputs, lets=lets, yields=yields, **spanned)
-
-
-__all__ = ["again_of", "shown"]

@@ -119,6 +119,3 @@ def _bare(tensor: Any, numbers: dict[str, str]) -> Any:
     """A tensor without its name and its numbers; in whose memory it is, by that one's number."""
     attrs = ((k, numbers.get(v, "") if k == "alias" else v) for k, v in tensor.attrs if k != "value")
     return replace(tensor, name="", attrs=tuple(attrs))
-
-
-__all__ = ["Alike", "Form", "form_of"]

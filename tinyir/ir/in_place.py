@@ -158,6 +158,3 @@ def _is_own_by_isl(iters: dict[str, Expr], index: tuple[Expr, ...], item: Any) -
     read, written = (read_map(text, symbols) for text in texts)
     met = read.apply_range(written.reverse())
     return met.is_subset(met.identity(met.get_space()))
-
-
-__all__ = ["check_in_place", "homes_of", "may_be_read_later", "owner_of", "renewed_by"]

@@ -359,20 +359,3 @@ def check(module: Module) -> list[Diag]:
     """
     faults = tiny.check(module.tiny)
     return faults if any(d.is_error for d in faults) else [*faults, *check_book(module)]
-
-
-__all__ = [
-    "Access",
-    "Axis",
-    "Entry",
-    "Fill",
-    "Module",
-    "Piece",
-    "Read",
-    "check",
-    "parse",
-    "show",
-    "show_access",
-    "show_axes",
-    "show_book",
-]

@@ -47,6 +47,3 @@ def _met(body: Body, iters: tuple[str, ...], axes_of: AxesOf) -> tuple[Body, fro
     elif isinstance(made, BroadcastInDim):
         along = frozenset(iters if made.axes is None else made.axes)
     return made, along & frozenset(iters)
-
-
-__all__ = ["meet", "met"]

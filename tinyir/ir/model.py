@@ -37,7 +37,6 @@ from ..kit.records import dataclass, field
 from ..kit.span import Span
 from ..kit.text import token_span
 from .attrs import BARE, AttrFault, Attrs, read_attr, show_attrs
-from .expr import Expr
 from .read import integer_of, name_of, read_at, read_attrs, read_type
 from .types import DType, TensorType
 
@@ -395,26 +394,3 @@ def _check_states(model: Model) -> Iterator[Diag]:
 def _told(tensor: Tensor) -> str:
     """The type of a state, and its layout where that is not the usual one."""
     return Phrase("{type} in columns", type=tensor.type) if is_exchanged(tensor) else str(tensor.type)
-
-
-__all__ = [
-    "RESERVED_SYMBOLS",
-    "Expr",
-    "Model",
-    "Origin",
-    "Range",
-    "Shapes",
-    "Tensor",
-    "check_model",
-    "is_alignment",
-    "is_constant",
-    "is_exchanged",
-    "is_fixed",
-    "memory_order",
-    "memory_type",
-    "model_of",
-    "origin_of",
-    "read_schema",
-    "show_model",
-    "show_name",
-]

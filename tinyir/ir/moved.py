@@ -121,6 +121,3 @@ def _from_starts(region: Parts, starts: Starts) -> Parts:
     inputs, outputs, iters, lets, yields = region
     lets, yields = (tuple(replace(one, expr=put(one.expr)) for one in of) for of in (lets, yields))
     return inputs, outputs, iters, lets, yields
-
-
-__all__ = ["MOVED_BY", "MovedForm", "moved_by", "moved_form_of", "show_placed"]

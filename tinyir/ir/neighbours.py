@@ -87,6 +87,3 @@ def is_movement(body: Body) -> bool:
         and is_movement(body.then)
         and isinstance(body.other, Literal)
     )
-
-
-__all__ = ["ACCESS_BYTES", "across_of", "crossed_elements", "crossed_reads", "is_movement", "is_multiple"]

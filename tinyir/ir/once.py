@@ -37,6 +37,3 @@ class Once:
             and not (self._states and {owner_of(self._module, t.name) for t in region.outputs} & self._states)
             and not any(isinstance(n, (Random, Scatter)) for n in nodes_of(region))
         )
-
-
-__all__ = ["Once"]

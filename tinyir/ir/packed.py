@@ -90,6 +90,3 @@ def unpacked(nodes: Sequence[Any]) -> manifest.Module:
     if not made or not isinstance(made[-1], manifest.Module):
         raise ValueError(f"root: {type(made[-1] if made else None).__name__}")
     return made[-1]
-
-
-__all__ = ["LAYOUT", "packed", "unpacked"]

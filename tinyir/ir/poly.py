@@ -36,7 +36,7 @@ from ..kit.held import once
 from ..kit.phrase import Phrase
 from ..kit.text import Grammar, body_of, header, token_span
 from . import index, tiny
-from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window, tuple_names
+from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window
 from .expr import Expr
 from .model import show_name
 from .read import expr_of, name_of
@@ -154,19 +154,3 @@ def check(module: Module) -> list[Diag]:
     """
     faults = index.check(module.index)
     return faults if any(d.is_error for d in faults) else [*faults, *check_blocks(module)]
-
-
-__all__ = [
-    "ROLES",
-    "Block",
-    "Edge",
-    "Module",
-    "Param",
-    "Reading",
-    "Window",
-    "check",
-    "parse",
-    "show",
-    "show_poly",
-    "tuple_names",
-]

@@ -86,6 +86,3 @@ def axes_of_values(region: Any) -> dict[str, tuple[str, ...]]:
         present = present_axes(let.expr, iters, found)
         found[let.name] = tuple(n for n in iters if n in present)
     return found
-
-
-__all__ = ["AxesOf", "axes_of_values", "guard_names", "is_scalar", "is_whole", "names_in", "present_axes"]

@@ -241,6 +241,3 @@ def box_of(shape: tuple[Expr, ...], params: dict[Expr, str]) -> str:
 
     axes = tuple((f"o{at}", size) for at, size in enumerate(shape))
     return f"{{ [{', '.join(n for n, _ in axes)}] : {' and '.join(domain_text(axes, params)) or 'true'} }}"
-
-
-__all__ = ["Obligation", "box_of", "check_proofs", "is_axis", "obligations_of", "symbols_of", "write_map"]

@@ -324,4 +324,3 @@ _RULES = {
     "scatter": _read_scatter,
     "select": _read_select,
 }
-__all__ = ["Names", "body_from", "dtype_named", "names_in"]

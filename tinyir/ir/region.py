@@ -381,21 +381,3 @@ def check(module: Module) -> list[Diag]:
             else [*own, *prove_region.check_proofs(module, region), *check_in_place(module, region)]
         )
     return found
-
-
-__all__ = [
-    "Analysis",
-    "Axis",
-    "Let",
-    "Module",
-    "Program",
-    "Region",
-    "Tensor",
-    "Yield",
-    "check",
-    "parse",
-    "program_of",
-    "show",
-    "show_program",
-    "show_region",
-]

@@ -15,7 +15,7 @@ from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..kit.text import show_list
 from .expr import ONE, Expr
-from .ops import OPS, REDUCERS, UPDATES, Op
+from .ops import REDUCERS, UPDATES, Op
 from .types import DTYPES, DType, TensorType, is_exact
 
 
@@ -324,4 +324,3 @@ _RULES = {
     "leaf": _leaf,
     "indirect": _indirect,
 }
-__all__ = ["OPS", "broadcast_dims", "broadcast_mismatch", "fills", "holds_product", "infer", "literal_shape", "product"]

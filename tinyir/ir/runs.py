@@ -331,18 +331,3 @@ def _all_axes(region: Region, body: Body) -> set[str]:
         if isinstance(node, Ref):
             found |= _all_axes(region, region.let(node.name).expr)
     return found
-
-
-__all__ = [
-    "Run",
-    "column_run",
-    "map_run",
-    "map_runs",
-    "number_in",
-    "offset_of",
-    "row_run",
-    "row_runs",
-    "sharing",
-    "singles_of",
-    "start_of",
-]

@@ -111,15 +111,3 @@ def _through(region: Region, body: Body) -> Body:
     while isinstance(body, Ref) and body.index is None:
         body = region.let(body.name).expr
     return body
-
-
-__all__ = [
-    "base_of",
-    "columns_of",
-    "is_ordered",
-    "put_in_place",
-    "reordered",
-    "scatter_of",
-    "unmet_by_atomics",
-    "updates_of",
-]

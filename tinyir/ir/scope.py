@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 
 from ..kit.records import dataclass
-from .expr import ONE, ZERO, Atom, Bound, Expr, Floor, Monomial
+from .expr import ZERO, Bound, Expr, Floor, Monomial
 
 STEPS = 64  # rounds of elimination before linear reasoning gives up
 SAMPLE = 24  # what a symbol without an upper range is set to when a counterexample is sought
@@ -368,6 +368,3 @@ def _by_divisor(scope: Scope, num: Expr, divisor: Expr, times: int) -> Expr | No
     if rest == ZERO or (scope.proves(rest) and scope.proves(divisor - 1 - rest)):
         return scope.simplify(whole // times)
     return None
-
-
-__all__ = ["ONE", "Atom", "Scope", "halves_of", "has_floor"]

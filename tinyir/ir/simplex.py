@@ -167,6 +167,3 @@ def _reduced(row: Row) -> Row:
     """A row without zeros, in lowest terms: what is >= 0 stays so, and is as large as any."""
     common = math.gcd(*row.values()) or 1
     return {k: c // common for k, c in row.items() if c}
-
-
-__all__ = ["Lost", "Simplex", "has_integers"]

@@ -231,18 +231,3 @@ def check(module: Module) -> list[Diag]:
     11. no RESHAPE only changes the order of symbols                              (W2102)
     """
     return [*check_model(module.model), *verify.check_tiny(module)]
-
-
-__all__ = [
-    "Module",
-    "MustFuse",
-    "Result",
-    "Value",
-    "check",
-    "likeness",
-    "parse",
-    "program_of",
-    "show",
-    "show_program",
-    "show_value",
-]

@@ -220,6 +220,3 @@ def _check_order(module: Any) -> Iterator[Diag]:
         owner = owner_of(module, output.name)  # a state that nobody writes keeps its value
         if owner not in states and written.get(owner, SIGNATURE) == SIGNATURE:
             yield Diag("E1402", output.name, {"name": output.name, "fault": Phrase("no region writes it")}, output.span)
-
-
-__all__ = ["check_program", "twice"]

@@ -354,6 +354,3 @@ def _check_contraction(region: Any, body: Body) -> Iterator[Diag]:
                 {"word": "broadcast_in_dim" if isinstance(node, BroadcastInDim) else "transpose"},
                 node.span,
             )
-
-
-__all__ = ["check_region", "expressions_of"]

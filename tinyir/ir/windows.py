@@ -108,6 +108,3 @@ def windows_of(tree: Any) -> Windows | None:
 def _all(read: Any, tree: Any) -> tuple[Any, ...]:
     items: Iterable[Any] = tree.children
     return tuple(read(item) for item in items if item is not None)
-
-
-__all__ = ["OFFSET_BITS", "Windows", "windows_of"]

@@ -103,6 +103,3 @@ def why_not_held(first: Region, second: Region) -> str:
     """Why no family computes two regions in one kernel, in words."""
     found = ((family.algo, family.match((first, second))) for family in FAMILIES if family.match is not None)
     return Listing(Phrase("{algo}: {reason}", algo=a, reason=reason) for a, reason in found if isinstance(reason, str))
-
-
-__all__ = ["FAMILIES", "can_hold", "families_for", "family_of", "find", "why_not_held"]

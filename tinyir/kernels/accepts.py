@@ -80,6 +80,3 @@ def _is_same_set(value: Any, one: Any) -> bool:
     if not isinstance(value, tuple) or not isinstance(one, tuple) or len(value) != len(one):
         return False
     return all(map(is_dataclass, (*value, *one))) and set(value) == set(one)
-
-
-__all__ = ["ANYTHING", "Accepts", "Fields", "bound", "bound_freely", "only", "where"]

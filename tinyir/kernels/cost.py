@@ -105,6 +105,3 @@ def _cost(parts: Mapping[str, float], start: float, taken: Taken, work: Work) ->
     name = bound if parts[bound] > start else "latency"
     occupancy = max(1, taken.occupancy)
     return Cost(start + parts[bound], name, taken.smem, taken.regs, occupancy, parts, work.flops, work.bytes)
-
-
-__all__ = ["Cost", "Costs", "cost_of", "costs_of"]

@@ -238,17 +238,3 @@ def functions_of(package: str) -> Callable[[str, str], Callable[..., Any]]:
         return lambda *given: found()(*given)
 
     return named
-
-
-__all__ = [
-    "Array",
-    "Before",
-    "Clocks",
-    "Conditions",
-    "Family",
-    "Needs",
-    "Problem",
-    "Proposal",
-    "cases_of",
-    "functions_of",
-]

@@ -110,6 +110,3 @@ def _emitted(family: Family, one: plan.Plan, problem: Problem) -> gpu.Kernel:
     if not isinstance(siblings, Siblings):
         return family.emit(one, problem)
     return with_picks(family.emit(one, replace(problem, regions=(region_of(siblings),))), siblings)
-
-
-__all__ = ["before", "launch", "likeness", "problem_of"]

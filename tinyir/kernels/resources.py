@@ -71,16 +71,3 @@ def stack_of(regions: Iterable[Region]) -> int:
             if isinstance(n, Unary) and n.op == "sin"
         }
     )
-
-
-__all__ = [
-    "ADDRESSING",
-    "MAX_STAGES",
-    "ON_THEIR_WAY",
-    "WALK",
-    "Taken",
-    "allotted",
-    "stack_of",
-    "taken_by",
-    "threads_of",
-]

@@ -63,6 +63,3 @@ def rows_of(thing: Any, which: Any) -> Any:
         taken = [(name, x, rows_of(x, which)) for name, x in given if x.__class__ in _MADE_UP]
         return replace(thing, **{name: new for name, x, new in taken if x is not new})
     return thing
-
-
-__all__ = ["Sheet", "columns_of", "rows_of"]

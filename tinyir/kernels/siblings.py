@@ -105,6 +105,3 @@ def _share_an_operand(left: Region, right: Region) -> bool:
         if isinstance(k, Contraction)
     ]
     return len(operands) == 2 and bool(operands[0] & operands[1])
-
-
-__all__ = ["Siblings", "are_neighbours", "names_of", "siblings_in", "siblings_of"]

@@ -306,6 +306,3 @@ def _image(
         ends = (e if e is None else e - apart for e in (bound.lower, bound.upper))
         inside.append((dim, Bound(read.index[dim], *ends)))
     return Image(read, element, along[1], along[0], tuple(inside), tuple(others))
-
-
-__all__ = ["Fold", "Image", "Slide", "Windowed", "windowed_of"]

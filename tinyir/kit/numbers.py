@@ -97,6 +97,3 @@ def uniform(is_so: Number) -> bool:
     if is_so.all() != is_so.any():
         raise ValueError(is_so)
     return bool(is_so.all())
-
-
-__all__ = ["Number", "at_row", "entry", "gcd", "is_column", "least", "most", "pick", "power", "uniform"]

@@ -157,17 +157,3 @@ def nearest(word: str, known: Sequence[str]) -> str:
     import difflib
 
     return next(iter(difflib.get_close_matches(word, known, 1, 0.7)), "")
-
-
-__all__ = [
-    "EXIT_CODES",
-    "SHELLS",
-    "Completion",
-    "Parser",
-    "abandon",
-    "helped",
-    "helps",
-    "locale",
-    "nearest",
-    "time_word",
-]

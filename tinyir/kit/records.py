@@ -322,6 +322,3 @@ class _Standard:
         ]
         cls.__dataclass_fields__ = found = dataclasses.make_dataclass(cls.__name__, words).__dataclass_fields__
         return found
-
-
-__all__ = ["MISSING", "Field", "FrozenError", "dataclass", "field", "fields", "is_dataclass", "replace"]

@@ -68,6 +68,3 @@ def keyword_meant(text: str, start: int, expected: Sequence[str], keywords: Iter
         if word[0] not in known and (near := nearest(word[0], known)):
             return span_of(text, line + word.start(), line + word.end()), near
     return None
-
-
-__all__ = ["edit_of", "keyword_meant", "with_edits"]

@@ -295,4 +295,3 @@ _RULES: dict[str, Callable[[tiny.Value, list[TensorType]], Step]] = {
     "leaf": _leaf,
     "indirect": _indirect,
 }
-__all__ = ["lower", "remarks"]

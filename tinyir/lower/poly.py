@@ -11,6 +11,7 @@ from ..analysis.compute_at import edges_of
 from ..analysis.contraction import Contraction, Missed, find_contraction
 from ..analysis.relations import dependence, domain_of, may_read, reads_of, reverse, write_of
 from ..ir import index, poly, tiny
+from ..ir.blocks import tuple_names
 from ..ir.expr import Expr
 from ..ir.index import Entry
 from ..ir.ops import OPS
@@ -24,7 +25,7 @@ def lower(module: index.Module) -> poly.Module:
     program = module.tiny
     contractions = {name: found for name, found in _found(module) if isinstance(found, Contraction)}
     needed = _needed(module, contractions)
-    names = poly.tuple_names(program)
+    names = tuple_names(program)
     types = program.type_of()
     params = symbol_params(program.model.symbols())
     blocks = []
@@ -168,6 +169,3 @@ def remarks(module: poly.Module) -> list[Diag]:
         }
         said.append(Diag("R3206", edge.source, facts, values[edge.source].span))
     return said
-
-
-__all__ = ["lower", "remarks"]

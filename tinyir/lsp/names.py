@@ -113,6 +113,3 @@ def _entry(text: Text, name: str) -> list[str]:
             following = text.lines[number + 1 : number + 3]
             return [line.rstrip(), *(n.rstrip() for n in following if n.lstrip().startswith(("reads ", "from ")))]
     return []
-
-
-__all__ = ["Place", "definition_of", "facts_of", "origin_of", "places_of", "plain"]

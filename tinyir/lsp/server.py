@@ -207,6 +207,3 @@ def _entries(word: str, lang: str) -> list[str]:
     from ..reference import PAGES, find
 
     return [section.text for _, section in find(PAGES, plain(word), lang)] if not word.startswith("%") else []
-
-
-__all__ = ["server"]

@@ -105,6 +105,3 @@ def word_at(line: str, column: int) -> tuple[int, int] | None:
             inner = found[0].startswith(('"', '%"'))
             return (found.start() + found[0].index('"') + 1, found.end() - 1) if inner else found.span()
     return None
-
-
-__all__ = ["MODEL", "Text", "faults_of", "formatted", "journey_of", "word_at"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.evaluate import FROM_ML_DTYPES, compute_dtype, convert, numpy_dtype, sizes_of
+from ..ir.evaluate import FROM_ML_DTYPES, numpy_dtype
 from ..ir.expr import Expr
 from ..ir.model import Model, Tensor, is_exchanged
 from ..ir.types import DType
@@ -177,6 +177,3 @@ def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int
         {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound},
         tensor.span,
     )
-
-
-__all__ = ["adopt", "bind_symbols", "check_arrays", "compute_dtype", "convert", "in_memory", "numpy_dtype", "sizes_of"]

@@ -29,9 +29,10 @@ from ..ir.body import (
     Unary,
     operands_of,
 )
+from ..ir.evaluate import compute_dtype, convert
 from ..ir.ops import OPS, REDUCERS
 from ..ir.types import DType, round_to
-from .arrays import compute_dtype, convert, numpy_dtype
+from .arrays import numpy_dtype
 from .grid import Frame, Grid, union
 from .indirect import random_at, scan
 from .product import contract, factors_of
@@ -255,4 +256,3 @@ _PLAY = {
     Random: _random,
     Scatter: _scatter,
 }
-__all__ = ["applied", "evaluate", "neutral"]

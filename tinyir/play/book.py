@@ -205,4 +205,3 @@ _INDIRECT: dict[str, Callable[..., np.ndarray]] = {
     "SCATTER": _Player.scatter,
     "SCAN": _Player.scan,
 }
-__all__ = ["play"]

@@ -206,6 +206,3 @@ class Frame:
             slices.append(slice(first, end if end >= 0 else None, scale))
             axes.append(axis)
         return Grid(array[tuple(slices)], tuple(axes))
-
-
-__all__ = ["Frame", "Grid", "union"]

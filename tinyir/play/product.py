@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from ..ir.body import Binary, Body, Read, Reduce, Ref, Select, walk
+from ..ir.evaluate import compute_dtype
 from ..ir.expr import Expr
 from ..ir.present import guard_names
-from .arrays import compute_dtype, numpy_dtype
+from .arrays import numpy_dtype
 from .grid import Frame, Grid, union
 
 MOST_ALONE = 1 << 18  # products of numbers in a product of matrices that OpenBLAS makes in the thread that asks
@@ -147,6 +148,3 @@ def multiplied(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     size = max(1, MOST_ALONE // (rows * depth))
     parts = [np.matmul(left, right[..., at : at + size]) for at in range(0, columns, size)]
     return np.concatenate(parts, axis=-1)
-
-
-__all__ = ["contract", "factors_of", "multiplied"]

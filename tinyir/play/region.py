@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..ir.body import Body, Reduce, Ref, Scan, Scatter, Transpose, walk
+from ..ir.evaluate import sizes_of
 from ..ir.in_place import owner_of
 from ..ir.model import memory_type
 from ..ir.present import axes_of_values
 from ..ir.region import Module, Region, Tensor, Yield
 from ..ir.types import round_to
-from .arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype, sizes_of
+from .arrays import adopt, bind_symbols, check_arrays, in_memory, numpy_dtype
 from .body import MOST_POINTS, evaluate
 from .grid import Frame, union
 from .tiny import Watch
@@ -181,6 +182,3 @@ def _tied_axes(node: Body, region: Region) -> tuple[str, ...]:
     if kind is Transpose or kind is Ref and node.index is not None:
         return tuple(a.name for a in region.iters)
     return ()
-
-
-__all__ = ["constant_of", "free_axes", "play", "play_region"]

@@ -88,6 +88,3 @@ def _reached(roots: Iterable[Any], followed: Callable[[Any], Iterable[Any]], wan
             found.append(place)
         left += followed(place)
     return found
-
-
-__all__ = ["positive_inputs"]

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..ir.body import Binary, Body, Literal, Scan, Scatter, Unary
+from ..ir.evaluate import compute_dtype, convert
 from ..ir.region import Module
 from ..ir.types import DType
 from ..kit.records import replace
-from .arrays import compute_dtype, convert
 from .grid import Frame, Grid
 from .region import play
 
@@ -122,6 +122,3 @@ def turned(base: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
 def _kinds(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     wide = array.astype(np.float64)
     return np.isfinite(wide), np.isnan(wide)
-
-
-__all__ = ["Moves", "spread", "spread_of", "turned"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.evaluate import evaluate, neutral, shape_of, widened
+from ..ir.evaluate import compute_dtype, convert, evaluate, neutral, shape_of, widened
 from ..ir.tiny import Module, Value
 from . import indirect
-from .arrays import adopt, bind_symbols, check_arrays, compute_dtype, convert
+from .arrays import adopt, bind_symbols, check_arrays
 from .contraction import fold_product
 
 Watch = Callable[[str, np.ndarray], None]  # is told each value that is computed, by its name

@@ -44,6 +44,3 @@ def _usage(option: str, action: argparse.Action) -> str:
     value = "|".join(map(str, action.choices)) if action.choices else action.metavar or action.dest.upper()
     shown = " ".join(value) if isinstance(value, tuple) else str(value)
     return f"{option}[={shown}]" if action.nargs == "?" else f"{option} {shown}"
-
-
-__all__ = ["EVERY", "actions", "sections"]

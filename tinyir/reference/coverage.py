@@ -94,6 +94,3 @@ def dsl_functions(lang: str) -> list[tuple[str, Iterable[str]]]:
         (titles["elementwise"][lang], sorted({*ELEMENTWISE, *dslcalls.FUNCTIONS})),
         (titles["tiny"][lang], sorted(OPS)),
     ]
-
-
-__all__ = ["aten_ops", "dsl_functions", "onnx_ops", "sections"]

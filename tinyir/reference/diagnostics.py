@@ -59,6 +59,3 @@ def sections(lang: str) -> Iterator[Section]:
 def _shown(sentence: str) -> str:
     """A message with its facts in italics."""
     return re.sub(r"\{(\w+)\}", r"*\1*", sentence.replace("*", "\\*").replace("<", "&lt;"))
-
-
-__all__ = ["BLOCK", "code_of", "explanation", "sections"]

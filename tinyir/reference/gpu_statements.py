@@ -45,5 +45,3 @@ def _rules() -> dict[str, str]:
 
 
 _RULES = {"let": "let_integer", "value": "let"}
-
-__all__ = ["sections", "statements", "word_of"]

@@ -57,6 +57,3 @@ def _invariants(stage: str, lang: str) -> str:
     codes = dict.fromkeys(c for c in re.findall(r"\b[EW]\d{4}\b", said) if c in catalogue())
     rows = (f"- [{c}](../../../tinyir/explain/{lang}/{c}.md) {catalogue()[c]['kind']}" for c in codes)
     return "\n".join(rows)
-
-
-__all__ = ["of_word", "sections"]

@@ -136,6 +136,3 @@ def written() -> dict[str, str]:
     }
     found[f"{folder}/package.json"] = json.dumps(extension, indent=2) + "\n"
     return found
-
-
-__all__ = ["LANGUAGES", "endings", "forms", "ops_of", "textmate", "words_of", "written"]

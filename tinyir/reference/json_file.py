@@ -73,6 +73,3 @@ def _choices(key: str) -> str:
     if key == "alignment":
         return f" (1 .. {MOST_ALIGNMENT})"
     return f" ({', '.join(f'`{word}`' for word in CHOICES[key])})" if key in CHOICES else ""
-
-
-__all__ = ["KEYS", "MODEL", "laid_out", "sections"]

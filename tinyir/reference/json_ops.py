@@ -159,6 +159,3 @@ def _declaration(text: str) -> dict[str, Any]:
     read = read_type(text)
     dims = [d.constant if d.constant is not None else str(d) for d in read.shape]
     return {"dtype": read.dtype.name, "shape": dims}
-
-
-__all__ = ["example", "meaning", "said_of", "sections", "takes"]

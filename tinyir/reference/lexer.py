@@ -36,6 +36,3 @@ class TinyLexer(RegexLexer):
             (r"\s+|.", Text),
         ]
     }
-
-
-__all__ = ["TinyLexer"]

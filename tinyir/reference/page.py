@@ -105,20 +105,3 @@ def fence(kind: str, text: str) -> str:
 def block(*parts: str) -> str:
     """Paragraphs one after the other, without those that are empty."""
     return "\n".join(part.rstrip("\n") + "\n" for part in parts if part)
-
-
-__all__ = [
-    "LANGUAGES",
-    "Page",
-    "Section",
-    "block",
-    "fence",
-    "find",
-    "introduction",
-    "names",
-    "page_named",
-    "prose",
-    "table",
-    "text_of",
-    "words",
-]

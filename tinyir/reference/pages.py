@@ -27,5 +27,3 @@ PAGES: tuple[Page, ...] = (
     Page("coverage", {"en": "What is read of other languages", "ja": "ほかの言語の対応範囲"}, _of("coverage")),
     Page("diagnostics", {"en": "Diagnostics", "ja": "診断"}, _of("diagnostics")),
 )
-
-__all__ = ["PAGES"]

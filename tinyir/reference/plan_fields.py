@@ -74,6 +74,3 @@ def _case(text: str) -> Case:
     family, program = family_of(one), module.program
     regions = tuple(program.program.region(name) for name in one.regions)
     return Case(one, family, problem_of(family, one, regions, program))
-
-
-__all__ = ["obeying", "sections"]

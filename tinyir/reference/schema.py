@@ -171,6 +171,3 @@ def _attribute(attr: Attr) -> dict[str, Any]:
         else {"default": attr.default}
     )
     return {"anyOf": [said, {"type": "null"}], **default}
-
-
-__all__ = ["schema", "text"]

@@ -119,6 +119,3 @@ def example(op: Op) -> str:
     if order:
         lines.append(f"shapes small {{{', '.join(f'{s}=8' for s in order)}}}")
     return "\n".join([*lines, "", f"  %v = {value}", "", "outputs: y_=%v", ""])
-
-
-__all__ = ["example", "sections"]

@@ -21,6 +21,3 @@ def written(pages: tuple[Page, ...]) -> dict[str, str]:
         found[f"{folder}/index.md"] = f"# {title}\n\n{text}\n\n{listed}\n"
         found |= {f"{folder}/{page.name}.md": text_of(page, lang) for page in pages}
     return found
-
-
-__all__ = ["written"]

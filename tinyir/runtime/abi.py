@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.evaluate import sizes_of
 from ..ir.model import Model, Tensor, memory_type
 from ..kit.diag import Diag
-from ..play.arrays import adopt, check_arrays, in_memory, numpy_dtype, sizes_of
+from ..play.arrays import adopt, check_arrays, in_memory, numpy_dtype
 
 ALIGNMENT = 16  # bytes; of every tensor, unless its attribute asks for more
 

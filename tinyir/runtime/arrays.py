@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
-from ..ir.evaluate import FROM_ML_DTYPES
+from ..ir.evaluate import FROM_ML_DTYPES, convert, sizes_of
 from ..ir.model import Model, Tensor
 from ..ir.types import DTYPES, DType
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.files import size_of, write_whole
 from ..kit.phrase import Phrase, why_of
-from ..play.arrays import convert, numpy_dtype, sizes_of
+from ..play.arrays import numpy_dtype
 
 SAFETENSORS = {
     "F64": "fp64",

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..ir import manifest
+from ..ir.evaluate import sizes_of
 from ..ir.in_place import owner_of
 from ..ir.model import Model, Tensor
 from ..ir.region import Module as RegionModule
 from ..ir.region import Program, Region
 from ..kit.diag import refuse
 from ..kit.records import replace
-from ..play.arrays import bind_symbols, sizes_of
+from ..play.arrays import bind_symbols
 from ..play.region import play
 
 
@@ -112,6 +113,3 @@ def arrays_of(
     if {owner_of(whole, t.name) for r in regions for t in r.outputs} & set(wanted):
         play(RegionModule(whole.model, replace(whole.program, regions=regions)), arrays, sizes, keep)
     return {name: found[name] for name in wanted}
-
-
-__all__ = ["arrays_of", "extracted"]

@@ -161,6 +161,3 @@ class _Counted:
 
     def release(self) -> None:
         """Nothing."""
-
-
-__all__ = ["Memory", "Placed", "memory_of", "show"]

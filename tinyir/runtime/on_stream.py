@@ -15,9 +15,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
+from ..ir.evaluate import sizes_of
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
-from ..play.arrays import sizes_of
 from .cuda import CudaDevice
 from .driver import DriverFault, call, follow
 from .external import External, GpuArray, external_of
@@ -172,6 +172,3 @@ def runs_of(session: Session) -> OnStreams:
     if session.on_streams is None:
         session.on_streams = OnStreams(weakref.proxy(session))
     return session.on_streams
-
-
-__all__ = ["driver_stream", "queued_for", "runs_of"]

@@ -116,6 +116,3 @@ def _line(bare: str, at: int) -> int:
 
 def _stripped(code: str) -> list[str]:
     return _COMMENT.sub(lambda m: m["kept"] or "", code).split()
-
-
-__all__ = ["Part", "parts_of"]

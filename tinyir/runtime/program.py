@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import manifest
+from ..ir.evaluate import sizes_of
 from ..ir.expr import Expr, show_guard
 from ..ir.in_place import owner_of
 from ..ir.intervals import LARGEST_SIZE
@@ -22,7 +23,7 @@ from ..ir.model import Tensor, memory_type
 from ..kit.diag import Diag, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import replace
-from ..play.arrays import in_memory, numpy_dtype, sizes_of
+from ..play.arrays import in_memory, numpy_dtype
 from ..play.region import constant_of
 from .abi import room_for
 from .arena import touched

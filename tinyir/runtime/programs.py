@@ -52,6 +52,3 @@ def keep(name: str, program: Saved) -> None:
 
 def _file_of(name: str) -> str:
     return f"programs/{name}.tinyir"
-
-
-__all__ = ["MOST", "find", "keep", "name_of"]

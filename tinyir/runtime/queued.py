@@ -14,7 +14,7 @@ from .cuda import CudaDevice
 from .device import Bound, Buffer
 from .driver import call, follow
 from .program import Program
-from .replay import MOST_SETS, Set, Sets
+from .replay import Set, Sets
 
 
 class Queued:
@@ -129,6 +129,3 @@ def lent(name: str, count: int, item: int) -> Buffer:
 def _copy(to: int, source: int, size: int, stream: int) -> None:
     if size and to != source:
         call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
-
-
-__all__ = ["MOST_SETS", "Queued", "lent"]

@@ -148,6 +148,3 @@ def one_of(kernels: Iterable[str]) -> str:
     """What a fault names of launches that were queued together: the driver does not say which it was."""
     names = [*dict.fromkeys(kernels)]
     return Phrase("one of {kernels}", kernels=", ".join(names)) if len(names) > 1 else ", ".join(names)
-
-
-__all__ = ["MOST_SETS", "Replays", "Set", "Sets", "one_of"]

@@ -180,6 +180,3 @@ def _relative(folder: Path, place: Path) -> str:
 
 def _unreadable(path: Path, reason: str) -> Refused:
     return refuse("E1743", str(path), file=str(path), reason=reason)
-
-
-__all__ = ["FORMAT", "Saved", "content_of", "program_of", "read_program", "write_program"]

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..ir import manifest
+from ..ir.evaluate import sizes_of
 from ..ir.model import Tensor
 from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Phrase
 from ..kit.records import replace
-from ..play.arrays import check_arrays, numpy_dtype, sizes_of
+from ..play.arrays import check_arrays, numpy_dtype
 from .abi import laid, native, stored
 from .arena import ALIGNMENT, line_up
 from .cuda import CudaDevice, find_fault

@@ -24,6 +24,3 @@ def is_far(known: Sizes, sizes: Sizes) -> bool:
     would waste much: a tile of as many rows as a large batch has is nearly empty in a small one."""
     pairs = [(max(1, known[s]), max(1, sizes[s])) for s in known if s in sizes]
     return any(max(pair) > FAR * min(pair) for pair in pairs)
-
-
-__all__ = ["FAR", "Sizes", "is_far", "order_of"]

@@ -105,6 +105,3 @@ class States(Mapping[str, np.ndarray]):
         """Forget all: the device gives its memory back."""
         self._buffers.clear()
         self._arrays.clear()
-
-
-__all__ = ["States", "kept_states"]

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+from ..ir.evaluate import sizes_of
 from ..ir.model import Tensor
 from ..kit.phrase import Phrase
 from ..kit.records import replace
-from ..play.arrays import sizes_of
 from .abi import alignment_of
 from .arena import ALIGNMENT, Lifetime, pack
 from .device import Buffer, Device
@@ -108,6 +108,3 @@ class Storage:
 
 def _names_of(tensor: Tensor) -> frozenset[str]:
     return frozenset().union(*(size.vocabulary for size in tensor.type.shape))
-
-
-__all__ = ["Storage"]

@@ -123,6 +123,3 @@ def trace_of(moments: Iterable[Moment]) -> str:
         for m in moments
     ]
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}) + "\n"
-
-
-__all__ = ["Moment", "timeline", "trace_of"]

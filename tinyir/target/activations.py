@@ -75,5 +75,3 @@ __device__ __forceinline__ float gelu_of(float x) {
         "__device__ __forceinline__ float logistic_of_exp2(float x) { return recip_approx(1.0f + exp2_approx(x)); }",
     ),
 )
-
-__all__ = ["ROWS"]

@@ -82,5 +82,3 @@ GUARDED = (
 )
 PLAIN = (_of_floats("fp8e4m3"), _of_floats("fp8e5m2"))
 INTEGERS, FLOATS = ("i8", "u8"), tuple(_LARGEST)
-
-__all__ = ["FLOATS", "GUARDED", "INTEGERS", "PLAIN"]

@@ -94,5 +94,3 @@ TMA: Rows = (
     *(row for rank in range(1, MOST_DIMS + 1) for row in _moves(rank)),
     *(row for rank in range(3, MOST_DIMS + 1) for row in _loads_of_windows(rank)),
 )
-
-__all__ = ["INLINE", "TMA", "Rows", "asm", "one"]

@@ -44,6 +44,3 @@ def plans_of(source: str) -> Mapping[str, tuple[str, str, str]]:
             tile = told["tile"].replace(", ", "x")
             found.setdefault(kernel[1], (told["algo"].split()[-1], tile, told["line"]))
     return found
-
-
-__all__ = ["plans_of", "rows_of"]

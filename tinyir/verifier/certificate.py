@@ -226,6 +226,3 @@ def _terms(text: str) -> Iterator[tuple[int, int, list[str]]]:
 def digest(text: str) -> str:
     """What tells one text from another."""
     return f"sha256 {hashlib.sha256(text.encode()).hexdigest()}"
-
-
-__all__ = ["Certificate", "Refused", "Verdict", "Verifier"]

@@ -316,6 +316,3 @@ def once(line: Line, access: Access, around: Scope, text: Text, points: Points) 
 
 def _product(sizes: Sequence[Poly]) -> Poly:
     return functools.reduce(multiply, sizes, number(1))
-
-
-__all__ = ["MATRICES", "OF_DATA", "OF_TEXT", "STORES", "Obligation", "Points", "Scope", "places", "stored", "stored_by"]

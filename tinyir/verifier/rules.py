@@ -174,6 +174,3 @@ def _is_reached(s: Line, role: Line | None, deepest: int) -> bool:
     if s.kind == "store_rows" or scope == "warpgroup":
         return deepest < WARPS
     return deepest < 1 and (role is None or bool(s.get("threads")) or s.get("half") == "wait")
-
-
-__all__ = ["rules"]

@@ -405,6 +405,3 @@ def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
                 least = {name: max(turns, least.get(name, 0)) for name, turns in run.turns().items()}
     rings = (turns for name, turns in least.items() if name in WORD.findall(loops))
     return (faults, turned) if not symbols or min(rings, default=2) > 1 else None
-
-
-__all__ = ["disorder"]

@@ -265,6 +265,3 @@ def memory_of(module: Any, sizes: Mapping[str, int]) -> dict[str, Any] | None:
         ],
         "weights": sum(size(t.type) for t in module.region.model.inputs if t.attr("role") == "param"),
     }
-
-
-__all__ = ["Journey", "chosen", "collected", "launches_of", "memory_of", "ops_of", "peak_of"]

@@ -45,6 +45,3 @@ def dot_of(graph: Graph) -> str:
 def _quoted(text: str) -> str:
     """A string of DOT: of the escapes of JSON it has those for quotes, backslashes and line feeds."""
     return json.dumps(text, ensure_ascii=False)
-
-
-__all__ = ["dot_of"]

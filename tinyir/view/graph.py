@@ -212,5 +212,3 @@ _GRAPHS: dict[str, Callable[[Any], Graph]] = {
     "gpu": _kernels,
     manifest.STAGE: _cuda,
 }
-
-__all__ = ["Edge", "Graph", "Node", "graph_of"]

@@ -82,6 +82,3 @@ def table_of_program(
 
 def _file(name: str) -> str:
     return (PAGE / name).read_text(encoding="utf-8")
-
-
-__all__ = ["View", "page_of", "table_of_program"]

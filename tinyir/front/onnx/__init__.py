@@ -45,6 +45,3 @@ def to_json(
     sizes, ranges = without_ranges(shapes or {})
     wanted = Wanted(states or {}, room)
     return show(*program_of(load(raw), Weights(raw, file, folder), sizes, values or {}, ranges, wanted, notes))
-
-
-__all__ = ["to_json"]

@@ -140,6 +140,3 @@ def _growing(past: tuple[Expr, ...], present: tuple[Expr, ...] | None) -> int | 
 
 def _fault(tensor: str, fault: str) -> Refused:
     return refuse("E0128", tensor, tensor=tensor, fault=fault)
-
-
-__all__ = ["States", "Wanted"]

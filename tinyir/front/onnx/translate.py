@@ -16,7 +16,7 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Phrase
 from ..program.names import bare
 from ..program.program import Program
-from ..program.terms import MAX_KNOWN, Term, known
+from ..program.terms import MAX_KNOWN, Term
 from . import constants
 from .node import Node
 from .table import FOLDS, ONNX_OPS
@@ -301,6 +301,3 @@ def _sound(results: list[Any]) -> list[Any]:
     if any(r is FAULTY for r in results):
         raise Refused([])
     return results
-
-
-__all__ = ["FAULTY", "Expr", "Scope", "Translator", "known"]

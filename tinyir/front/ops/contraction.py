@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ir.expr import ONE
 from ...ir.rules import broadcast_mismatch
 from ...ir.types import DType, is_exact, promote
@@ -97,6 +95,3 @@ def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     y_axes = "k" if y.rank == 1 else batch[len(batch) - (y.rank - 2) :] + "kn"
     out = batch + ("m" if x.rank > 1 else "") + ("n" if y.rank > 1 else "")
     return b.contract(x, x_axes, y, y_axes, out, acc)
-
-
-__all__: list[Any] = ["acc_dtype", "gemm", "matmul", "matmul_op", "tensor"]

@@ -97,6 +97,3 @@ class Sunk:
         if _is_same_along(ref, self.axis):
             return b.spread(ref.operands[0], self.shape, _dims_of(ref))
         return b.emit("GATHER", b.reshape(ref, [product(ref.shape)]), self.place, axis=0)
-
-
-__all__ = ["Sunk", "is_sparse"]

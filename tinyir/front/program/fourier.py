@@ -63,6 +63,3 @@ def _waves(ops: Ops, rows: int, columns: int, length: int) -> Sequence[Term]:
     turn = ops.fn("mod", ops.fn("mul", i, k), known(length, "i64"), part="turn")
     angle = ops.fn("mul", ops.cast(turn, WIDE), known(2 * math.pi / length, WIDE), part="angle")
     return ops.fn("cos", angle), ops.fn("sin", angle)
-
-
-__all__ = ["LONGEST", "fourier"]

@@ -121,6 +121,3 @@ class _Axis:
         elif self.padding == "reflection":
             place = ops.fn("floor", self.reflected(place))
         return ops.cast(ops.fn("clip", place, min=0.0, max=top), "i64"), weight
-
-
-__all__ = ["MODES", "PADDINGS", "sampled"]

@@ -240,6 +240,3 @@ def _scalar(value: Any, dtype: DType) -> Any:
     if not dtype.is_float:
         return value.item()
     return _number(float(value), dtype)
-
-
-__all__ = ["Program", "Sources", "Value"]

@@ -54,6 +54,3 @@ def without_ranges(shapes: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[
                 )
             found[name].append(symbol)
     return found, ranges
-
-
-__all__ = ["without_ranges"]

@@ -17,6 +17,3 @@ def size_given(name: str, word: str) -> Expr:
     if size.constant is not None and size.constant < 0:
         raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
     return size
-
-
-__all__ = ["size_given"]

@@ -55,6 +55,3 @@ def _planned(program: Program, inputs: list[str]) -> dict[str, dict[str, int]]:
 def _ordered(entry: dict[str, Any]) -> dict[str, Any]:
     keys = ("op", "name", "fn", "inputs", "outputs", "attrs")
     return {k: entry[k] for k in keys if entry.get(k) or k in ("inputs", "outputs")}
-
-
-__all__ = ["show"]

@@ -278,16 +278,3 @@ def _whole(size: Any) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found < 1 << 62:
         raise ValueError(Phrase("{found} is not a size", found=found))
     return found
-
-
-__all__ = [
-    "NAMES",
-    "PAIRS",
-    "PAIR_NUMBERS",
-    "SCALAR_NUMBERS",
-    "Archive",
-    "Stored",
-    "dtype_of",
-    "following",
-    "unreadable",
-]

@@ -204,6 +204,3 @@ def _joined(x: DType, y: DType) -> DType:
 
 def _number(value: Number, dtype: DType) -> Number:
     return float(value) if dtype.is_float else value
-
-
-__all__ = ["Call"]

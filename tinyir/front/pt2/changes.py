@@ -54,6 +54,3 @@ def silently_changed(node: Any, stated: str) -> dict[str, str]:
     trains = any(args.get(word, {}).get("as_bool") for word in ("training", "train"))
     words = SILENT.get(stated, ()) if trains else ()
     return {word: names_in(args[word])[0] for word in words if word in args and names_in(args[word])}
-
-
-__all__ = ["MUTATIONS", "SILENT", "changed_by", "silently_changed", "written_first"]

@@ -102,6 +102,3 @@ def bilinear(call: Call, second: str) -> Any:
         return Complex(*(of(x, part, side) for part, side in zip(y.parts, SIDES)))
     real = call.fn("sub", of(x.real, y.real, "rr"), of(x.imag, y.imag, "ii"), part="real")
     return Complex(real, call.fn("add", of(x.real, y.imag, "ri"), of(x.imag, y.real, "ir"), part="imag"))
-
-
-__all__ = ["Complex", "bilinear", "complex_of", "has_complex", "partwise"]

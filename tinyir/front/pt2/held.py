@@ -51,6 +51,3 @@ def held_to_json(
         sets = {"traced": {symbol: sizes[symbol] for symbol in program.symbols}} if is_known else {}
         text = show(name, program, [*inputs, *held.placed], outputs, sets)
     return text, tuple(inputs), tuple(outputs), tuple(held.placed)
-
-
-__all__ = ["Held", "held_to_json"]

@@ -489,6 +489,3 @@ class _Graph:
 def _number_of(value: Any) -> Any:
     ((kind, found),) = value.items()
     return None if kind == "as_none" else found
-
-
-__all__ = ["Words", "program_of"]

@@ -74,6 +74,3 @@ def module_of(node: Any) -> str:
     stack = (node.get("metadata") or {}).get("nn_module_stack", "")
     path = stack.rpartition(";")[2].split(",")
     return path[1] if len(path) > 2 else ""
-
-
-__all__ = ["functional", "is_size", "memory_of", "module_of", "named_by", "names_in", "only_checks", "word_of"]

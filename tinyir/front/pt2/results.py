@@ -44,6 +44,3 @@ def _folded(call: Call) -> Term | None:
     except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as fault:
         raise call.fault(str(fault).split("\n", 1)[0][:120]) from None
     return None if found is None else known(found, call.dtype)
-
-
-__all__ = ["is_translated", "result_of"]

@@ -100,6 +100,3 @@ def bound_of(value: Any, end: int) -> int:
     if not isinstance(value, (int, float)) or value != value or abs(value) > LARGEST:
         return end
     return max(0, int(value))
-
-
-__all__ = ["bound_of", "expression", "size_of"]

@@ -32,6 +32,3 @@ def of_complex(*names: str) -> Callable[[Translation], Translation]:
 def fold(*names: str) -> Callable[[Translation], Translation]:
     """Register a folding under the names of overloads: it gets the call, whose tensors `call.array` gives."""
     return registered(FOLDS, *names)
-
-
-__all__ = ["ATEN_OPS", "COMPLEX_OPS", "FOLDS", "aten", "fold", "of_complex"]

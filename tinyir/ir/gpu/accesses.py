@@ -117,6 +117,3 @@ def is_assumed_multiple(assumed: Iterable[Bound], size: Expr, count: int) -> boo
     times = {sign * c for c, _ in size.terms for sign in (-1, 1)}
     same = (size, *(size + n * zero for zero in zeros for n in times))
     return any(all(c % count == 0 for c, _ in e.terms) for e in same)
-
-
-__all__ = ["check_vectors", "is_assumed_multiple", "is_known_multiple"]

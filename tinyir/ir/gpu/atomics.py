@@ -75,6 +75,3 @@ def _fault(kernel: Kernel, v: Visit, atomics: list[Visit], module: Any) -> str:
 
 def _read_by(v: Visit) -> set[str]:
     return {tensor_of(n.tensor, v) for n in reads_in(v.statement) if isinstance(n, Read)}
-
-
-__all__ = ["check_atomics"]

@@ -151,6 +151,3 @@ def _outside(
             {"place": str(place), "index": str(bound.expr), "axis": axis, "size": str(shape[axis])},
             v.statement.span,
         )
-
-
-__all__ = ["check_bounds", "keeps_inside", "unshown", "written_by"]

@@ -71,6 +71,3 @@ def _free(point: Point) -> dict[str, int]:
 def _without(write: Any, dims: set[str]) -> Any:
     first = dict.fromkeys(dims, 0)
     return replace(write, point=without(write.point, dims), index=tuple(e.substitute(first) for e in write.index))
-
-
-__all__ = ["Uneven", "boxed"]

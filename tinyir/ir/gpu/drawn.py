@@ -81,6 +81,3 @@ def _ring_fault(v: Visit, own: list[Visit], walked: list[Visit]) -> str:
         if id(o.statement) not in loops and not made and {s.via, s.full, s.empty} & set(own_names_in(o.statement)):
             return Phrase("is handed on through what other statements touch")
     return ""
-
-
-__all__ = ["check_drawn"]

@@ -76,6 +76,3 @@ def _tensor(name: str, v: Visit, tensors: dict[str, Any]) -> str:
     if isinstance(item, nodes.TensorMap):
         return item.tensor
     return name if item is None and name in tensors else ""
-
-
-__all__ = ["check_early"]

@@ -73,6 +73,3 @@ def _is_fixed(name: str, v: Visit) -> bool:
         and not THREAD_NAMES & set(v.facts.plain(b.equals).names())
         for b in v.facts.guards
     )
-
-
-__all__ = ["check_elected"]

@@ -54,6 +54,3 @@ def as_name(s: Any, of: tuple[Expr, ...]) -> Expr:
     """One name for all integers that are the same extreme of the same expressions: two roles may call it as they
     like."""
     return Expr.of(f"{type(s).__name__.lower()} of {sorted(map(str, of))}")
-
-
-__all__ = ["EXTREMES", "Least", "Most", "as_name", "bounds_of", "interval_of"]

@@ -155,4 +155,3 @@ def starts_at_zero(kernel: Kernel, name: str, s: Statement, module: Any) -> Iter
 
 
 _FAULT_OF = {Ticket: _ticket_fault, Publish: _publish_fault, LookBack: _look_back_fault}
-__all__ = ["check_turns", "dtype_of", "starts_at_zero"]

@@ -162,6 +162,3 @@ def kinds_of(s: Any) -> Iterator[tuple[str, Kind]]:
         named = getattr(s, word)
         if named:
             yield named.name if isinstance(named, Place) else named, kind
-
-
-__all__ = ["kinds_of", "words_of"]

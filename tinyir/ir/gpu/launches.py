@@ -235,6 +235,3 @@ class _Pairs:
             one = replace(one, index=moved_by(one.index, place))
         words = compared(type(one))
         return all(self._same(getattr(one, word), getattr(other, word)) for word in words if word != own)
-
-
-__all__ = ["can_move", "check_launches", "named_in", "passed_of"]

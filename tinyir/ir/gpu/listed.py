@@ -219,6 +219,3 @@ def _holds(guard: Guarded, columns: dict[str, Any], count: int) -> Any:
 
 def _kept(is_kept: Any, columns: dict[str, Any]) -> tuple[dict[str, Any], int]:
     return {name: column[is_kept] for name, column in columns.items()}, int(is_kept.sum())
-
-
-__all__ = ["TooMany", "elements_of", "judged"]

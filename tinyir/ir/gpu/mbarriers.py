@@ -252,6 +252,3 @@ def _show(those: list[Visit], kind: type) -> str:
         ),
         " and ",
     )
-
-
-__all__ = ["check_mbarriers"]

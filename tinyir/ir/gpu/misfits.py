@@ -214,6 +214,3 @@ _MISFITS: dict[type, Callable[[Any, Visit, Kernel, Mapping[str, Any]], Iterator[
     nodes.BlockReduce: _of_fold,
     nodes.BlockScan: _of_fold,
 }
-
-
-__all__ = ["misfits"]

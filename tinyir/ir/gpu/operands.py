@@ -148,6 +148,3 @@ _BOXES: dict[type, Callable[[Any, Visit], Iterator[Box]]] = {
     nodes.Ldmatrix: _of_loaded,
     nodes.Wgmma: _of_factors,
 }
-
-
-__all__ = ["check_operands"]

@@ -44,6 +44,3 @@ def check_picks(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Di
             yield Diag(
                 "E1614", kernel.name, {"place": s.name, "index": str(s.at), "axis": 0, "size": str(len(s.of))}, s.span
             )
-
-
-__all__ = ["check_picks"]

@@ -243,17 +243,3 @@ def takes_turns(s: nodes.For, kernel: Kernel) -> bool:
         return True
     begun = [s.low.evaluate(dict(zip(own, at))) for at in itertools.product(*map(range, own.values()))]
     return {n % step for n in begun} == set(range(step)) and max(begun) - min(begun) == step - 1
-
-
-__all__ = [
-    "Lost",
-    "Point",
-    "THREAD",
-    "depends",
-    "map_of",
-    "start_of",
-    "takes_turns",
-    "with_threads",
-    "without",
-    "without_threads",
-]

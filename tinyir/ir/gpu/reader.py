@@ -469,6 +469,3 @@ def _axes(tree: Any) -> Axes:
 def _values(tree: Any) -> tuple[str, ...]:
     tokens: Iterator[Any] = iter(tree if isinstance(tree, list) else tree.children if tree is not None else ())
     return tuple(map(name_of, tokens))
-
-
-__all__ = ["launches_of"]

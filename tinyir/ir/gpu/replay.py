@@ -209,6 +209,3 @@ class _Copies(Replay):
 
     def _fault(self, s: Statement, other: Statement, place: Place, fault: str) -> None:
         self.fault("E1613", s, other, place=str(place), fault=fault)
-
-
-__all__ = ["Replay", "check_copies", "turns_of"]

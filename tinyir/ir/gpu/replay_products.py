@@ -133,6 +133,3 @@ class _Products(Replay):
 
     def _running_on(self, key: Key) -> nodes.Wgmma | None:
         return next((one for one, keys in zip(self.running, self.keys) if key in keys), None)
-
-
-__all__ = ["check_products"]

@@ -134,6 +134,3 @@ def _registers_held(body: Any, is_exact: bool = False) -> int:
 def _brings_words(s: Any) -> bool:
     """Whether a statement fills registers with whole words of memory, which may stay words."""
     return isinstance(s, nodes.Assign) and isinstance(s.value, Read) and s.vector * s.value.dtype.bytes % 4 == 0
-
-
-__all__ = ["check_resources"]

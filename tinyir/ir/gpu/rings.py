@@ -165,6 +165,3 @@ def _blocks(body: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:
 
 def _of(role: Statement) -> tuple[Label, ...]:
     return (Label(role.span, Phrase("this role")),) if role.span else ()
-
-
-__all__ = ["check_handed_over", "check_rings"]

@@ -166,6 +166,3 @@ def _of_another_matrix(s: Any, v: Visit) -> Iterator[tuple[str, str]]:
         has_rows = kind not in (*ROW_KINDS, *OPERAND_KINDS) or v.arrays[name].type.shape[0] == of.type.shape[0]
         if wanted != matrix or not has_rows:
             yield name, Phrase("has not the rows of {of}, which is of kind {kind}", of=around.of, kind=of.kind)
-
-
-__all__ = ["check_rows"]

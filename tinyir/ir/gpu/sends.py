@@ -265,6 +265,3 @@ class _Walk:
 
 def _label(s: Statement | None, words: str) -> tuple[Label, ...]:
     return (Label(s.span, words),) if s is not None and s.span else ()
-
-
-__all__ = ["check_sends"]

@@ -100,6 +100,3 @@ def _read_in(kernel: Kernel) -> Iterator[str]:
             yield from tensors_of(s.source.name)
         if isinstance(s, LookBack) and s.held:
             yield s.held
-
-
-__all__ = ["WRITERS", "check_unwritten", "written_in"]

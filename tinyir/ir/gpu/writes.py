@@ -492,6 +492,3 @@ def _tensors_written(body: Iterable[Statement], arrays: Mapping[str, Any]) -> It
                 yield getattr(arrays.get(name), "tensor", name)
         yield from _tensors_written(getattr(s, "body", ()), arrays)
         yield from _tensors_written(getattr(s, "otherwise", ()), arrays)
-
-
-__all__ = ["check_writes"]

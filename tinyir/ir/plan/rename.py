@@ -33,6 +33,3 @@ def renamed(
             for field in ("cache", "load", "store", "layout")
         },
     )
-
-
-__all__ = ["renamed"]

@@ -279,5 +279,3 @@ TABLE: tuple[Field, ...] = (
 )
 _DEFAULTS = {f.name: f.default for f in fields(Plan)}
 BY_WORD: dict[str, Field] = {f.word: f for f in TABLE}
-
-__all__ = ["BY_WORD", "TABLE", "Field", "show_microseconds"]

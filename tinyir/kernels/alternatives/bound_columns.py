@@ -241,6 +241,3 @@ def _less(left: Body, right: Body) -> Body:
 
 def _no(body: Body) -> Body:
     return Unary("not", body, TRUTH)
-
-
-__all__ = ["ways"]

@@ -160,6 +160,3 @@ def _laid_out(one: Region, read: Read, axes: tuple[Axis, ...], names: set[str]) 
     out = Tensor(name, TensorType(read.dtype, tuple(i.size for i in iters)))
     region = Region(name, (tensor,), (out,), iters, (), (item,), None, one.span)
     return Side(read, region, Read(name, tuple(Expr.of(a.name) for a in axes), read.dtype))
-
-
-__all__ = ["Side", "Windows", "channels_innermost", "channels_of"]

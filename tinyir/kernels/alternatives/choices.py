@@ -49,6 +49,3 @@ def _compared(body: Binary, ranges: Mapping[str, Interval]) -> bool | None:
         for s in (body.left, body.right)
     ]
     return _is_below(sides[0] - sides[1], ranges) if body.op == "cmplt" and None not in sides else None
-
-
-__all__ = ["decided"]

@@ -180,6 +180,3 @@ def two_steps(
         second[let.name] = (chosen, replace(let, expr=Gather(across, Ref(chosen.name, fold.dtype), part, fold.dtype)))
     name = free_name(f"{folds[0].name}.part", names.regions)
     return handed.region(name, region), handed.reader(region, second)
-
-
-__all__ = ["fold_in_steps", "two_steps"]

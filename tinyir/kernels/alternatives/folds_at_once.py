@@ -252,6 +252,3 @@ class _Chunks:
         i64 = DTYPES["i64"]
         rest = Index(self.row.size - self.chunk * Expr.of(self.across.name), i64)
         return cast(Binary("min", Index(Expr.of(self.chunk), i64), rest, i64), dtype)
-
-
-__all__ = ["at_once"]

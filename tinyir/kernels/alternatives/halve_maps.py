@@ -82,6 +82,3 @@ def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Y
         yields.append(replace(item, index=index, expr=Ref(name, value.dtype)))
     made = replace(region, iters=iters, lets=tuple(lets), yields=tuple(yields))
     return replace(made, analysis=analyse(made))
-
-
-__all__ = ["halve_maps"]

@@ -68,6 +68,3 @@ def still_used(region: Region, changed: Mapping[str, tuple[Let, ...]]) -> tuple[
             lets[:0] = found
             used.update(r for made in found for r in refs_of(made.expr))
     return tuple(lets)
-
-
-__all__ = ["Handed", "along", "still_used"]

@@ -50,6 +50,3 @@ def padded(body: Body, op: str, place: Expr, size: Expr, chunk: int) -> Body:
     if is_multiple(size, chunk):
         return body
     return Select((Bound(place, upper=size),), body, neutral_of(op, body.dtype), body.dtype)
-
-
-__all__ = ["Tangled", "is_fold", "padded", "written_out"]

@@ -190,6 +190,3 @@ def _all_of(first: Region, tensors: list[Tensor], at: int, names: Names, taken: 
     made = Tensor(name, TensorType(dtype, tuple(shape)))
     one = Region(name, tuple(dict.fromkeys(tensors)), (made,), iters, (), (item,), None, first.span)
     return replace(one, analysis=analyse(one))
-
-
-__all__ = ["joined"]

@@ -181,6 +181,3 @@ def _side(
     product = let.expr.body
     work = next(f for f in (product.left, product.right) if f == read or isinstance(f, Select) and f.then == read)
     return Side(work, made, Read(name, (*own, Expr.of(row.name)), read.dtype))
-
-
-__all__ = ["Rows", "lay_out_rows"]

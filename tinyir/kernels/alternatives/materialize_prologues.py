@@ -439,6 +439,3 @@ def _nameless(region: Region) -> Region:
     """What a kernel computes, whatever it is called."""
     (item,), (output,) = region.yields, region.outputs
     return replace(region, name="", outputs=(replace(output, name=""),), yields=(replace(item, output=""),))
-
-
-__all__ = ["Materialized", "least_times", "materialize_prologues"]

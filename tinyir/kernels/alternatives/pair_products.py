@@ -292,6 +292,3 @@ def _exchanged(region: Region, reads: Mapping[Body, Body], made: Tensor, gone: s
     used = {n.tensor for item in (*lets, *yields) for n in walk(item.expr) if isinstance(n, Read)}
     inputs = tuple(t for t in region.inputs if t.name not in gone or t.name in used)
     return replace(region, inputs=(*inputs, made), lets=lets, yields=yields)
-
-
-__all__ = ["gated"]

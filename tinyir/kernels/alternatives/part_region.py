@@ -176,6 +176,3 @@ class _Naming:
         name = numbered_name(base, self.taken)
         self.taken.add(name)
         return name
-
-
-__all__ = ["name_folds", "part_region"]

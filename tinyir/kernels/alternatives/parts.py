@@ -175,6 +175,3 @@ def _axes_in(body: Body) -> Iterator[str]:
             yield from (n for e in node.index for n in e.names())
         elif isinstance(node, BroadcastInDim) and node.axes is not None:
             yield from node.axes
-
-
-__all__ = ["Names", "Parts", "Surroundings", "free_name", "numbered_name", "refs_of", "region_of", "with_parts"]

@@ -70,6 +70,3 @@ def with_pages(region: Region, copies: Mapping[str, Region]) -> Region:
     read = dict.fromkeys(n.tensor for body in bodies_of(changed) for n in walk(body) if isinstance(n, Read))
     changed = replace(changed, inputs=tuple(known[name] for name in read))
     return replace(changed, analysis=analyse(changed))
-
-
-__all__ = ["copies_of_pages", "with_pages"]

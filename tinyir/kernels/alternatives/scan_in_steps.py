@@ -170,6 +170,3 @@ def _casts_of(region: Region, body: Body, scan: str) -> Body:
     if isinstance(body, Ref):
         return body if body.name == scan else _casts_of(region, region.let(body.name).expr, scan)
     return replace(body, x=_casts_of(region, body.x, scan))
-
-
-__all__ = ["scan_in_steps"]

@@ -78,6 +78,3 @@ def _expressions(factor: Body) -> Iterator[Expr]:
         elif isinstance(node, Select):
             for b in node.guard:
                 yield from (e for e in (b.expr, b.lower, b.upper, b.equals) if e is not None)
-
-
-__all__ = ["Slid", "slid_image"]

@@ -363,6 +363,3 @@ def ways(pair: Pair, sizes: Mapping[str, int], sms: int, names: Names) -> Iterat
         found = split_columns(pair, parts, step, names)
         if found is not None:
             yield found
-
-
-__all__ = ["parts_of", "split_columns", "ways"]

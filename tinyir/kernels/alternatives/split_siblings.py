@@ -50,6 +50,3 @@ def _are_siblings(region: Region, folds: int) -> bool:
     return sum(isinstance(n, Reduce) for n in nodes) == folds and not any(
         isinstance(n, Ref) and n.index is not None for n in nodes
     )
-
-
-__all__ = ["split_siblings"]

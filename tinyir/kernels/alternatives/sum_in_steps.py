@@ -63,6 +63,3 @@ def _ways(region: Region, kernel: Contraction, names: Names, sizes: Mapping[str,
                 yield two_steps(region, (fold,), cut, lengths[cut] // parts, names, is_outermost=True)
             except Tangled:
                 return
-
-
-__all__ = ["sum_in_steps"]

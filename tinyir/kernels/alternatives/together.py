@@ -43,6 +43,3 @@ def reading(r: Region, gone: Container[str], whole: Tensor, place: Callable[[Rea
         yields=tuple(replace(y, expr=put(y.expr)) for y in r.yields),
     )
     return replace(other, analysis=analyse(other))
-
-
-__all__ = ["Together", "Way", "reading"]

@@ -358,6 +358,3 @@ def _reordered(region: Region, names: tuple[str, ...]) -> Region:
 def _bare(body: Body) -> Body:
     """The expression without what says how operands are broadcast."""
     return _bare(body.x) if isinstance(body, BroadcastInDim) else rebuild(body, _bare)
-
-
-__all__ = ["Turned", "turn_buffers", "with_orders"]

@@ -315,6 +315,3 @@ def _place(read: Read, turn: Turn, one: Region, at: int, width: int) -> tuple[Ex
     back = {str(wanted): place[name] for name, wanted in turn.rows.items()}
     column = 2 * width * ((place[turn.heads] if turn.heads else ZERO) + turn.first) + place[turn.inner]
     return tuple(column if n == at else back.get(e.name or "", ZERO) for n, e in enumerate(one.yields[0].index))
-
-
-__all__ = ["column_of", "turned_columns"]

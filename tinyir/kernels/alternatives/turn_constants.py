@@ -114,6 +114,3 @@ def _parts(one: Region, orders: dict[str, tuple[int, ...]], names: set[str]) -> 
         yields=tuple(replace(y, expr=put(y.expr)) for y in one.yields),
     )
     return (*made, replace(rest, analysis=analyse(rest)))
-
-
-__all__ = ["Turned", "turn_constants"]

@@ -57,6 +57,3 @@ def ways(pair: tuple[Region, Region], names: Names) -> Iterator[tuple[Region, ..
     lets = tuple(Let(let.name, put(let.expr), let.origin) for let in region.lets)
     tensors = tuple(t for part in parts for t in part.outputs)
     yield (*parts, region_of(region.name, region, lets, region.yields, tensors))
-
-
-__all__ = ["ways"]

@@ -137,6 +137,3 @@ class _Constant:
             yield node
             if isinstance(node, Ref):
                 yield from self._all(self.region.let(node.name).expr)
-
-
-__all__ = ["work_once"]

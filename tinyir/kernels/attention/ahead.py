@@ -106,6 +106,3 @@ def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:
         return rebuild(inner, put)
 
     return put(body)
-
-
-__all__ = ["MOST", "assumptions", "load_clocks", "outer_of", "put_ahead", "reads_ahead", "reads_beside"]

@@ -134,6 +134,3 @@ def _linear(body: Body) -> tuple[Expr, list[tuple[int, Body]]]:
             return left + right, [*ours, *theirs]
         return left - right, [*ours, *((-sign, inner) for sign, inner in theirs)]
     return ZERO, [(1, body)]
-
-
-__all__ = ["Limit", "limits_in"]

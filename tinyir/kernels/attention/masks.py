@@ -63,6 +63,3 @@ def tile_is_touched(
         found += [Bound(high, lower=bound.lower)] if bound.lower is not None else []
         found += [Bound(low, upper=bound.upper)] if bound.upper is not None else []
     return tuple(found)
-
-
-__all__ = ["is_nothing", "masks_of", "tile_is_touched"]

@@ -352,6 +352,3 @@ class _Matcher:
         is_known = all(f is not None and math.isfinite(f) and f != 0 for f in factors)
         if sums != 1 or not is_known or not path.is_finite or summed is None or summed.element:
             raise No(Phrase("a guard against NaN of something else than the weights over their sum"))
-
-
-__all__ = ["LONE_ROW", "WIDEST", "Streaming", "streaming_of", "two_regions"]

@@ -112,6 +112,3 @@ def _fresh(word: str, taken: set[str]) -> str:
     name = next(n for n in itertools.chain((word,), (f"{word}{c}" for c in itertools.count(2))) if n not in taken)
     taken.add(name)
     return name
-
-
-__all__ = ["Named", "named", "widened"]

@@ -154,6 +154,3 @@ def _sum(left: dict[int, float], right: dict[int, float], by: float) -> dict[int
 def is_same(left: dict[int, float], right: dict[int, float]) -> bool:
     """Whether two linear forms are one, but for the rounding of their factors."""
     return left.keys() == right.keys() and all(math.isclose(left[a], right[a], rel_tol=ROUNDED) for a in left)
-
-
-__all__ = ["ONE", "Node", "Numbering", "is_same"]

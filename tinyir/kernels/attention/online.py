@@ -478,6 +478,3 @@ def _after(bodies: Iterable[Body]) -> Iterable[Body]:
         if not isinstance(node, Reduce):
             yield node
             stack += operands_of(node)
-
-
-__all__ = ["FP32", "Held", "OnlineSoftmax", "row_words", "times"]

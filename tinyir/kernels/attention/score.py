@@ -166,6 +166,3 @@ def _is_small(body: Body, weighed: str) -> bool:
         return body.op == "neg" and _is_small(body.x, weighed)
     sides = {Ternary: ("second", "third"), Select: ("then", "other")}.get(type(body), ())
     return bool(sides) and all(_is_small(getattr(body, side), weighed) for side in sides)
-
-
-__all__ = ["Score", "blocks_split", "is_bare", "is_total", "named", "outgrown", "scaled", "score_of", "weight_dtype"]

@@ -131,6 +131,3 @@ def clear_of(second: Region, taken: frozenset[str], kept: frozenset[str]) -> Reg
             for y in second.yields
         ),
     )
-
-
-__all__ = ["clear_of", "inlined", "rows_read", "second_of"]

@@ -118,6 +118,3 @@ def walk_of(sides: tuple[Side, ...] | None, length: Expr, columns: int, name: ca
         reached = extreme(nodes.Most, "whole.most", [cut, last - whole_begin.ceildiv(columns)])
         whole = extreme(nodes.Least, "whole", [steps, reached])
     return Walk(tuple(setup), end, last, columns, steps, cut, whole, False, bool(starts))
-
-
-__all__ = ["Side", "Walk", "sides_of", "walk_of"]

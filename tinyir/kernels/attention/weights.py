@@ -219,6 +219,3 @@ def is_positive(total: Body) -> Body:
     truth = DTYPES["bool"]
     above = Binary("cmplt", literal(0, total.dtype), total, truth)
     return Binary("and", above, Binary("cmplt", total, Literal(math.inf, total.dtype), truth), truth)
-
-
-__all__ = ["Exponent", "No", "Path", "exponent_of", "in_dtype", "is_positive", "path_of"]

@@ -438,4 +438,3 @@ _FORM_CHECKS = (
 )
 _GUARD_CHECKS = (_check_predicate, _check_epilogue)
 _CHECKS = (_check_smem, _check_registers, _check_layout, _check_family)
-__all__ = ["check"]

@@ -42,6 +42,3 @@ def check_accepted(case: Case) -> Iterator[Diag]:
         elif accepts is not None and not accepts.is_met(field.of(plan)):
             given, told = field.text(field.of(plan)), accepts.told(field)
             yield fault_of(plan, "E1525", field.word, algo=plan.algo, field=field.word, given=given, accepts=told)
-
-
-__all__ = ["check_accepted", "fields_of"]

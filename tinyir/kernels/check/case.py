@@ -30,6 +30,3 @@ class Case:
     def needs(self) -> Needs:
         """What a CTA takes."""
         return self.family.declare(self.plan, self.problem)
-
-
-__all__ = ["Case"]

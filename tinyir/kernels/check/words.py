@@ -28,6 +28,3 @@ def check_words(plan: Plan) -> Iterator[Diag]:
     for word in family.needs if family is not None else ():
         if not getattr(plan, word):
             yield fault_of(plan, "E1502", "plan", field=word)
-
-
-__all__ = ["check_words"]

@@ -21,5 +21,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "columns"),
     in_warps=True,
 )
-
-__all__ = ["FAMILY"]

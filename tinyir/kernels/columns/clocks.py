@@ -91,6 +91,3 @@ def _ops_of(region: Region) -> int:
     folds = folds_of_columns(region)
     bodies = [n for let in folds for n in walk(let.expr.body)]
     return sum(isinstance(n, (Unary, Binary, Ternary)) for n in bodies) + len(folds)
-
-
-__all__ = ["columns_clocks"]

@@ -54,6 +54,3 @@ def rounds_of(plan: Plan) -> tuple[int, ...]:
         found.append(left // groups)
         left, groups = groups, max(1, groups // IN_A_ROUND)
     return (*found, left)
-
-
-__all__ = ["declare", "is_held", "parts_of", "rounds_of"]

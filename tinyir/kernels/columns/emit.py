@@ -267,6 +267,3 @@ class _Columns:
             lines += [nodes.For(str(turn), ONE, Expr.of(number), (step,), unroll=0)] if number > 1 else []
             totals.append(total)
         return lines, totals
-
-
-__all__ = ["columns_kernel"]

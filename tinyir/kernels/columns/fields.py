@@ -42,6 +42,3 @@ def fields(case: Case) -> Fields:
 def _covers(run: Run | None, lanes: int, rows: int) -> bool:
     """Whether threads whose accesses begin elsewhere in each row have columns in common, and rows that return."""
     return run is None or not is_slanted(run) or lanes > 1 and rows % run.width == 0
-
-
-__all__ = ["fields"]

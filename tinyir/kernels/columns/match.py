@@ -61,6 +61,3 @@ def tiles_of(run: Run, tile: int) -> Expr:
     """CTAs along the columns."""
     size = run.extent if is_slanted(run) else run.extent + run.skew
     return size.ceildiv(covered_of(run, tile))
-
-
-__all__ = ["covered_of", "folds_of_columns", "is_slanted", "length_of", "runs_of_columns", "tiles_of"]

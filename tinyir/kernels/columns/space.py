@@ -59,6 +59,3 @@ def propose_columns(problem: Problem, card: Device) -> Iterator[Proposal]:
                     predicate=guarded_axes(region.iters, tile),
                 )
                 yield Proposal(plan, over_registers(held, card))
-
-
-__all__ = ["propose_columns"]

@@ -23,5 +23,3 @@ FAMILY = Family(
     emit=here("emit", "emit"),
     cases=cases_of(__name__, "direct"),
 )
-
-__all__ = ["FAMILY"]

@@ -271,24 +271,3 @@ def _is_cut_by(region: Region, image: Image, columns: int, width: int) -> bool:
 
 def _only(index: tuple[Expr, ...], slide: Slide) -> tuple[Expr, ...]:
     return tuple(e if n == slide.dim else ZERO for n, e in enumerate(index))
-
-
-__all__ = [
-    "ACROSS_PLACES",
-    "ALONG_PLACES",
-    "MOST_ROW",
-    "Block",
-    "accesses_of",
-    "beside_of",
-    "is_ahead",
-    "is_guarded",
-    "is_one_access",
-    "is_staged",
-    "is_walked",
-    "is_written_out",
-    "names_of",
-    "slots_of",
-    "store_width",
-    "threads_along",
-    "wide_of",
-]

@@ -218,6 +218,3 @@ def _halo(plan: Plan, image: Image) -> float:
         if slide is not None:
             found *= max(1.0, slide.places(tile) / (slide.step * tile))
     return found
-
-
-__all__ = ["clocks"]

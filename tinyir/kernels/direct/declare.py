@@ -102,6 +102,3 @@ def kept(block: Block) -> int:
         * (block.wide if block.along in names_of(read) else 1)
         for read in beside_of(fold)
     )
-
-
-__all__ = ["Rows", "accumulators", "declare", "held", "is_held", "kept", "rows_of"]

@@ -63,6 +63,3 @@ def emit(plan: Plan, problem: Problem) -> nodes.Kernel:
         (*grid.lets(), *((nodes.If(guard, body),) if guard else body)),
         regs=declare(plan, problem).registers if is_held(block) else 0,
     )
-
-
-__all__ = ["emit"]

@@ -100,6 +100,3 @@ def _is_covered(plan: Plan, tile: tuple[int, ...], kernel: Windowed) -> bool:
     if not len(tile) == len(plan.micro) == len(plan.threads) == 3:
         return False
     return tile == tuple(m * count for m, count in zip(plan.micro, threads_along(plan.threads, kernel)))
-
-
-__all__ = ["along", "binds", "cached", "fields", "is_whole", "loads", "widths"]

@@ -65,6 +65,3 @@ class Grid:
         """That there is such a block."""
         groups = dict(zip(WORDS, self.kernel.groups))
         return tuple(Bound(Expr.of(self.names[w]), upper=extent_of(groups[w])) for w in self.over)
-
-
-__all__ = ["WORDS", "Grid"]

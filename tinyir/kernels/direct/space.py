@@ -142,6 +142,3 @@ def _judged(plan: Plan, problem: Problem, card: Device) -> Proposal:
     taken = accumulators(block) + (rows + kept(block) if plan.cache else row)
     stop = over_registers(taken, card)
     return Proposal(plan, stop or (over_registers(2 * row, card) if row > MOST_ROW else ""))
-
-
-__all__ = ["space"]

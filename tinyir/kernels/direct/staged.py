@@ -106,6 +106,3 @@ class Staged(Walking):
         over = ((str(place), Expr.of(places)), (str(channel), Expr.of(channels)))
         to = Place(self.array, (place, channel), slot)
         return nodes.CpAsync(token, to, over, value, ACCESS_BYTES // image.read.dtype.bytes)
-
-
-__all__ = ["Staged"]

@@ -371,6 +371,3 @@ def loops(counted: tuple[tuple[Expr, int], ...], lines: list[Statement]) -> list
         if name.name is not None:
             lines = [nodes.For(name.name, ZERO, Expr.of(count), tuple(lines), unroll=0)]
     return lines
-
-
-__all__ = ["Tap", "Thread", "loops", "moved"]

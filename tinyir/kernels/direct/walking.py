@@ -137,6 +137,3 @@ class Walking(Thread):
         self.kept[read] = Read(register, place, read.dtype)
         shape = (*(a.size for a in taps), *((block.wide,) if is_wide else ()))
         return [nodes.Reg(register, type_of(read.dtype, *shape)), *lines]
-
-
-__all__ = ["Walking"]

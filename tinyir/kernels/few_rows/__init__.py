@@ -33,5 +33,3 @@ ONE = Family(
     cases=cases_of(__name__, "one_row"),
     **OF_BOTH,
 )
-
-__all__ = ["FEW", "ONE"]

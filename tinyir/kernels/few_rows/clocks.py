@@ -81,6 +81,3 @@ def _ops_of(region: Region, product: Product, patch: Patch) -> int:
     placed = {read: placed_in(region, product, read, patch) for read in reads_of(product)}
     many = {read for read, at in placed.items() if at is not None and at.shared < patch.piece}
     return sum(any(n in many for n in walk(op) if isinstance(n, Read)) for op in ops)
-
-
-__all__ = ["few_rows_clocks"]

@@ -65,6 +65,3 @@ def blocks_of(plan: Plan) -> int:
     """Columns of a warp, in sixteens."""
     columns = plan.tile[1] if plan.family == Contraction.kind else plan.tile[0]
     return columns // (FRAGMENT * plan.threads[1])
-
-
-__all__ = ["EIGHT", "FRAGMENT", "VECTOR", "blocks_of", "columns_of", "declare", "held_of", "part_of", "rows_of"]

@@ -349,6 +349,3 @@ def _behind(region: Region, value: str) -> tuple[str, ...]:
         ),
     )
     return tuple(name for name in needed(cut, (y.expr for y in region.yields)) if name != value)
-
-
-__all__ = ["few_rows_kernel"]

@@ -45,6 +45,3 @@ def fields(case: Case) -> Fields:
         ),
         "vectorize": only(*dict.fromkeys(vectorize_of(product, patch) for patch in patches)),
     }
-
-
-__all__ = ["fields"]

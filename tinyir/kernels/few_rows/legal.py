@@ -17,6 +17,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     if not patches_of(problem.region, problem.kernel):
         what = Phrase("a region that does not multiply few rows by a factor along the sum")
         yield fault_of(plan, "E1611", "algo", what=what, region=problem.region.name)
-
-
-__all__ = ["legal"]

@@ -221,21 +221,3 @@ def patches_of(region: Region, kernel: Kernel) -> tuple[Patch, ...]:
             if all(p is not None and accesses_of(p, patch, side)[1] * r.dtype.bytes <= ACCESS_BYTES for r, p in every):
                 found.append(patch)
     return tuple(found)
-
-
-__all__ = [
-    "CHUNK",
-    "PLACE",
-    "Patch",
-    "Placed",
-    "Product",
-    "accesses_of",
-    "layout_of",
-    "patch_of",
-    "patches_of",
-    "pieces_of",
-    "placed_in",
-    "product_of",
-    "reads_of",
-    "vectorize_of",
-]

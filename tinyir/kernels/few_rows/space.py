@@ -74,6 +74,3 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
                 for stages in STAGES:
                     one = replace(plan, stages=stages)
                     yield Proposal(one, over_registers(held_of(one, problem) + unpacked, card))
-
-
-__all__ = ["propose"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..attention import Streaming
 from ..family import Family, cases_of, functions_of
 
-here = functions_of(__name__)
+here, parts = functions_of(__name__), functions_of("tinyir.kernels.parts")
 
 FAMILY = Family(
     algo="streaming_softmax",
@@ -43,9 +43,7 @@ FAMILY = Family(
     legal=here("legal", "legal"),
     clocks=here("clocks", "flash_clocks"),
     emit=here("emit", "flash_kernel"),
-    before=here("emit", "before"),
+    before=parts("drawn", "before"),
     why_none=here("space", "why_none"),
     cases=cases_of(__name__, "streaming_softmax"),
 )
-
-__all__ = ["FAMILY"]

@@ -93,6 +93,3 @@ def _blocks_together(mine: float, most: float, is_uneven: bool) -> float:
     `mine` tiles the longest, of `most` blocks, come first where they are `uneven`."""
     count = math.ceil(mine)
     return most * (count - (count * (count - 1) / (2 * mine) if is_uneven else 0))
-
-
-__all__ = ["flash_clocks"]

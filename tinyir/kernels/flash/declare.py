@@ -141,23 +141,3 @@ def launched_with(plan: Plan) -> int:
     """Registers that each thread of a CTA has at first: an equal share of an SM's."""
     arch = ARCHS[plan.arch]
     return min(arch.registers_per_thread, arch.registers_per_sm // threads_of(plan) // 8 * 8)
-
-
-__all__ = [
-    "ADDRESSING",
-    "SPAN",
-    "SWIZZLE",
-    "STAGED",
-    "STREAMED",
-    "STEP",
-    "Sizes",
-    "operand_arrays",
-    "output_arrays",
-    "declare",
-    "limit_of",
-    "most_registers",
-    "registers_of",
-    "sizes_of",
-    "span_of",
-    "tiles_of",
-]

@@ -26,7 +26,7 @@ from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..attention.online import Held, OnlineSoftmax
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.drawn import WARP, before, is_drawn, over_tiles, turns_declared
+from ..parts.drawn import WARP, is_drawn, over_tiles, turns_declared
 from ..parts.point import Values, split
 from ..parts.tiles import fewer
 from ..resources import threads_of
@@ -345,6 +345,3 @@ class _Template(OnlineSoftmax):
     def row_names(self) -> tuple[Statement, ...]:
         """The names of the row at which `each` is, or of the two axes that make it."""
         return names_of_row(self.kernel, self._row(), self.of("row"))
-
-
-__all__ = ["before", "flash_kernel"]

@@ -42,6 +42,3 @@ def fields(case: Case) -> Fields:
         "barrier": only("mbarrier"),
         "edge": only((Edge(first.yields[0].output, kernel.output, "reg", 1),)),
     }
-
-
-__all__ = ["fields"]

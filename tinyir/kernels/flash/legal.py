@@ -119,6 +119,3 @@ def unmoved(kernel: Flash, plan: Plan, problem: Problem) -> Iterator[tuple[str, 
     for need in wanted:
         if need not in plan.assume:
             yield "load", plan.name, Phrase("nothing assumes {need}", need=need)
-
-
-__all__ = ["bind_of", "legal", "threads_of_one_warp"]

@@ -381,6 +381,3 @@ def _output(kernel: Streaming, second: Region, item: Yield, width: Axis) -> Box 
     lacks = any(a.name not in named and a.size != ONE for a in second.iters)
     is_moved = box.dtype.name in DTYPES and not item.guard and box.has_whole_rows
     return None if lacks or not is_moved or not box.has_whole_columns and kernel.sizes[1] % STEP else box
-
-
-__all__ = ["Box", "Flash", "STEP", "WIDEST", "flash_of", "two_regions_of_tensor_cores"]

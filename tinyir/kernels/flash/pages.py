@@ -56,6 +56,3 @@ def page_of(gather: Gather, row: Axis, here: dict[str, str]) -> tuple[Page, int]
 
 def _renamed(body: Body, here: dict[str, str]) -> Body:
     return substitute(body, {n: Expr.of(m) for n, m in here.items()})
-
-
-__all__ = ["Page", "page_of"]

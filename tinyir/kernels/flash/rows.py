@@ -39,6 +39,3 @@ def named_page(flash: Flash, page: Page, name: str, masks: Sequence[Bound], firs
     ends = (m.substitute({column: first}) for m in masks if column in m.expr.names() and row not in m.expr.names())
     value = Values(flash.streaming.first, point).at(page.at)
     return (nodes.Choose(name, guarded(tuple(ends), value), page.extent),)
-
-
-__all__ = ["guard_of_row", "named_page", "names_of_row"]

@@ -232,6 +232,3 @@ def _together(found: Flash, model: Model) -> int:
     """Heads whose keys and values stay in L2 at the first shape set."""
     heads = extent_of(found.outer).evaluate(sizes_of(model))
     return max(1, min(SHARE_OF_L2 // max(_bytes_of_head(found, model), 1), heads, MOST_ORDER))
-
-
-__all__ = ["propose_flash", "why_none"]

@@ -22,5 +22,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "gemv"),
     fills_sm=True,
 )
-
-__all__ = ["FAMILY"]

@@ -41,6 +41,3 @@ def gemv_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     end = g["end_us"] + (0 if stands_along_sum(plan, kernel) else g["fold_us"] * plan.threads[1] * plan.tile[0] / 64)
     end += g["cluster_us"] * plan.parts if plan.parts > 1 else 0
     return Clocks({"compute": busy + waves * end, "memory": moved / rate + waves * end}, g["start_us"])
-
-
-__all__ = ["gemv_clocks"]

@@ -50,6 +50,3 @@ def part_of(plan: Plan, kernel: Contraction) -> tuple[Array, ...]:
 def stands_along_sum(plan: Plan, kernel: Contraction) -> bool:
     """Whether neighbouring threads go along the sum."""
     return plan.place_of(f"{kernel.sum[-1].name}.i") == "thread.x"
-
-
-__all__ = ["declare", "part_of", "stands_along_sum"]

@@ -281,6 +281,3 @@ def _folded(plan: Plan, thread: _Thread, across: Expr, other: Expr) -> tuple[Sta
         nodes.Store(Place(fresh(shared_sum.SUMS), (r, n)), Read(total, (ZERO,), dtype)),
     )
     return keep, nodes.Barrier("cta"), turns.over((), *body)
-
-
-__all__ = ["gemv_kernel"]

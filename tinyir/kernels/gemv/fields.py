@@ -46,6 +46,3 @@ def fields(case: Case) -> Fields:
         "split_k": only(None, *(SplitK(n, "cluster") for n in cuts)),
         "vectorize": only((), *widths),
     }
-
-
-__all__ = ["fields"]

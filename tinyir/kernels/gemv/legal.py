@@ -27,6 +27,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
             yield fault_of(
                 plan, "E1570", "vectorize", tensor=read.tensor, fault=Phrase("nothing assumes {need}", need=need)
             )
-
-
-__all__ = ["legal"]

@@ -91,6 +91,3 @@ def _proposals(
                         epilogue=tuple(let.name for let in region.lets if let.name != kernel.value),
                     )
                 )
-
-
-__all__ = ["propose_gemv"]

@@ -34,5 +34,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "haloed"),
     in_warps=True,
 )
-
-__all__ = ["FAMILY"]

@@ -98,6 +98,3 @@ def filled_apart(plan: Plan, halo: Halo, fresh: Fresh, read_at: ReadAt, block: E
         filled(put(Read(held, (m, a, v), dtype)), (put(literal(0, dtype)),)),
     )
     return nodes.For(str(number), ZERO, Expr.of(-(-turns // ahead)), lines)
-
-
-__all__ = ["filled_apart"]

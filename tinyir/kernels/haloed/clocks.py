@@ -108,6 +108,3 @@ def _multiplied(plan: Plan, problem: Problem, at: Conditions, depth: int) -> tup
         depth = halo.line
     fragments = part // piece * (piece + halo.at_once * results)
     return products, threads_of(plan) // WARP * fragments * depth * 2 / SHARED_BYTES
-
-
-__all__ = ["clocks"]

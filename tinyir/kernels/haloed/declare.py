@@ -119,18 +119,3 @@ def staged_array(plan: Plan, halo: Halo) -> Array:
     there."""
     columns = ALONG if halo.side == 1 else piece_of(plan, halo)
     return Array("staged", DTYPES["fp32"], (FRAGMENT_ROWS, columns + FRAGMENT_PAD), threads_of(plan) // WARP)
-
-
-__all__ = [
-    "FRAGMENT_ROWS",
-    "WARP",
-    "arrays_of",
-    "declare",
-    "deep_of",
-    "is_apart",
-    "is_expanded",
-    "is_whole",
-    "piece_of",
-    "rows_of",
-    "tiles_of",
-]

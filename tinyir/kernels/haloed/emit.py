@@ -24,6 +24,3 @@ def emit(plan: Plan, problem: Problem) -> Kernel:
     packed = Narrow if halo.is_narrow else Packed
     template = packed if halo.groups else Expanded if is_whole(plan) else Ring
     return template(plan, problem, halo, Fresh(problem.model, problem.region)).kernel()
-
-
-__all__ = ["emit"]

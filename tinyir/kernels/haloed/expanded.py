@@ -130,6 +130,3 @@ class Expanded(Ring):
                 left, right = (w, x) if halo.side == 1 else (x, w)
                 yield nodes.Ldmatrix(x, place, halo.side == 1)
                 yield nodes.Mma(self._sum(q), left, right, "m16n8k16")
-
-
-__all__ = ["Expanded"]

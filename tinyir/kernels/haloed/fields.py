@@ -121,6 +121,3 @@ def binds(kernel: Contraction) -> tuple[tuple[tuple[str, ...], str], ...]:
         (parts_of_axes(kernel.left, "i"), "warp.y"),
         (parts_of_axes(kernel.right, "i"), "warp.x"),
     )
-
-
-__all__ = ["along", "barrier_of", "binds", "fields", "is_of_groups", "load_of", "parts_of", "stages_of"]

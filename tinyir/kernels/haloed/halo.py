@@ -275,6 +275,3 @@ def _width(region: Region, read: Read, channel: Axis, groups: tuple[Axis, ...] =
         ),
         1,
     )
-
-
-__all__ = ["ALONG", "DEPTH", "OCT", "STEP", "Halo", "halo_of"]

@@ -16,6 +16,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     halo = halo_of(problem.region, problem.kernel)
     if not isinstance(halo, Halo):
         yield fault_of(plan, "E1611", "algo", what=halo, region=problem.region.name)
-
-
-__all__ = ["legal"]

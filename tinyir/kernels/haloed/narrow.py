@@ -83,6 +83,3 @@ class Narrow(Packed):
         made = nodes.Assign(Place(fresh("xf"), own), guarded(guard, read))
         body = (*(nodes.Let(name, e) for name, e in lets.items()), made)
         return nodes.Each(tuple(map(str, own)), fresh("xf"), body)
-
-
-__all__ = ["Narrow"]

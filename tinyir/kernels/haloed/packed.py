@@ -149,6 +149,3 @@ class Packed(Expanded):
             (store,) = every.body
             acc = replace(store.value, tensor=self._of(store.value.tensor, n))
             yield replace(every, of=self._of(every.of, n), body=(nodes.If((own,), (replace(store, value=acc),)),))
-
-
-__all__ = ["Packed"]

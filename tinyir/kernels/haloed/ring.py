@@ -393,6 +393,3 @@ class Ring:
         bounds += self.halo.made_at(fresh.expr("slot"))[1]
         bounds += () if divides(self.made, halo.slots) else below(ends[1], extent_of(halo.made))
         return (nodes.If(bounds, statements),) if bounds else statements
-
-
-__all__ = ["STEP", "Ring"]

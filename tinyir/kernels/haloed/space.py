@@ -93,6 +93,3 @@ def _plan(problem: Problem, card: Device, halo: Halo, sizes: tuple[int, int, int
         asynchrony=Async(stages - 1) if is_ring else None,
         barrier=barrier_of(halo) if is_moved else "cta",
     )
-
-
-__all__ = ["space"]

@@ -23,5 +23,3 @@ FAMILY = Family(
     before=here("emit", "before"),
     in_warps=True,
 )
-
-__all__ = ["FAMILY"]

@@ -24,6 +24,3 @@ def look_back_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     joined = longer_of(memory_us(problem, at, not is_along_memory(problem)), latency, WAITING_SHARPNESS)
     before = device.padding["us"]
     return Clocks({"memory": before + joined, "latency": before + latency})
-
-
-__all__ = ["look_back_clocks"]

@@ -36,6 +36,3 @@ def before_of(scan: Scan) -> Array:
 def held_of(plan: Plan) -> int:
     """Elements of its tile that a thread keeps in registers."""
     return plan.tile[1] // threads_of(plan)
-
-
-__all__ = ["PLACE", "before_of", "declare", "held_of", "part_of"]

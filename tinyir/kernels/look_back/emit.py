@@ -265,6 +265,3 @@ class _Writer:
         guard = () if divides(threads * self.turns, count) else below(number, count)
         within = (nodes.If(guard, tuple(inside)),) if guard else tuple(inside)
         return nodes.For(self.turn, ZERO, Expr.of(self.turns), (*lets, *first, *within), unroll=0)
-
-
-__all__ = ["before", "look_back_kernel"]

@@ -15,6 +15,3 @@ def fields(case: Case) -> Fields:
         **along_a_row(case, (*kernel.rows, *kernel.row)),
         "tile": where(f"[1, {width} * n]", lambda tile: tile[0] == 1 and tile[1] % width == 0),
     }
-
-
-__all__ = ["fields"]

@@ -18,6 +18,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     given, most = held_of(plan), ARCHS[plan.arch].registers_per_thread
     if given > most:
         yield fault_of(plan, "E1513", "tile", field=Phrase("elements of a tile"), given=given, most=most)
-
-
-__all__ = ["legal"]

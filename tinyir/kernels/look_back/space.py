@@ -44,6 +44,3 @@ def propose_look_back(problem: Problem, card: Device) -> tuple[Proposal, ...]:
         for held in HELD
         if held >= width
     )
-
-
-__all__ = ["propose_look_back"]

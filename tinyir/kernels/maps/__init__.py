@@ -19,5 +19,3 @@ FAMILY = Family(
     emit=parts("elements", "element_kernel"),
     cases=cases_of(__name__, "flat"),
 )
-
-__all__ = ["FAMILY"]

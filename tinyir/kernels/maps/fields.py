@@ -10,6 +10,3 @@ from ..parts.element_fields import in_a_line, in_vectors
 def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     return {**in_a_line(case), "vectorize": in_vectors(case.plan, case.problem.region)}
-
-
-__all__ = ["fields"]

@@ -36,5 +36,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "multistage"),
     before=functions_of("tinyir.kernels.parts")("copies", "copies_before"),
 )
-
-__all__ = ["FAMILY"]

@@ -77,6 +77,3 @@ def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     before = padding_us(plan, region, kernel, sizes, device)
     memory = before + at.work.bytes / device.dram_bytes_per_us
     return Clocks({"compute": before + clocks / device.clock_ghz / 1e3, "memory": memory}, c["start_us"])
-
-
-__all__ = ["multistage_clocks"]

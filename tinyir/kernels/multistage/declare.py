@@ -55,6 +55,3 @@ def tile_array(plan: Plan, kernel: Contraction, side: int) -> Array:
 def staged_array(plan: Plan, kernel: Contraction) -> Array:
     """What the accumulators of each warp leave through, some rows at once."""
     return Array("staged", kernel.dtype, (FRAGMENT_ROWS, plan.warp_tile[1] + FRAGMENT_PAD), threads_of(plan) // WARP)
-
-
-__all__ = ["FRAGMENTS", "STEP", "FRAGMENT_ROWS", "declare", "staged_array", "tile_array"]

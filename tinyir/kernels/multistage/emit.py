@@ -283,6 +283,3 @@ def _from_copy(o: Operand, copy: View, kernel: Contraction, places: Mapping[str,
     ]
     guard = tuple(b for is_so, size, e in zip(is_guarded, copy.shape, index) if is_so for b in below(e, size))
     return guarded(guard, Read(copy.tensor.name, index, o.read.dtype))
-
-
-__all__ = ["multistage_kernel"]

@@ -85,6 +85,3 @@ def warp_epilogue(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh)
             ),
         ),
     )
-
-
-__all__ = ["WarpEpilogue", "warp_epilogue"]

@@ -102,6 +102,3 @@ def _vectors(case: Case) -> Accepts:
         return len(set(names)) == len(names) and all(i.axis in known and i.width in WIDTHS for i in given)
 
     return where(", ".join(f"{axis} width 2|4|8|16" for axis in known), takes)
-
-
-__all__ = ["FRAGMENTS", "STEP", "fields", "row_bytes", "vector_axes"]

@@ -53,6 +53,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
             yield fault_of(
                 plan, "E1525", "assume", algo=plan.algo, field="assume", given=given, accepts=f"... and {told}"
             )
-
-
-__all__ = ["legal"]

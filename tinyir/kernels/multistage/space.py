@@ -179,6 +179,3 @@ def _inner_axis(region: Region, kernel: Contraction, side: int) -> str:
 def _swizzle(kernel: Contraction, read: Read, tile: tuple[Number, Number, Number], side: int) -> Number:
     """Bytes of a row of the operand's tile in shared memory, 128 at most."""
     return least(SWIZZLE_BYTES, tile[2 if is_along_sum(kernel, side) else side] * read.dtype.bytes)
-
-
-__all__ = ["propose_multistage"]

@@ -28,6 +28,3 @@ def tile_beyond(plan: Plan, word: str = "tile") -> Refused:
 def apart(plan: Plan, width: int) -> Refused:
     """Neighbours in a vector that nothing shows to be side by side in memory."""
     return beyond(plan, "vectorize", Phrase("{width} neighbours that are not known to be contiguous", width=width))
-
-
-__all__ = ["apart", "beyond", "beyond_in", "tile_beyond"]

@@ -116,6 +116,3 @@ class Columns:
     def _store(self, item: Yield, body: Body, width: int) -> Statement:
         over = ((str(self.e), Expr.of(width)),) if width > 1 else ()
         return element_store(item, body, self.point, self.region.iters, (), over, width)
-
-
-__all__ = ["Columns"]

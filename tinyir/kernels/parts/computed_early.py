@@ -31,6 +31,3 @@ def put_out(held: Read, to: Place, dtype: DType) -> Statement:
     """What was computed early into shared memory: each element of the registers that hold it, in the output's dtype."""
     point = tuple(map(str, held.index))
     return nodes.Each(point, held.tensor, (nodes.Store(to, Unary("cast", held, dtype), by="stmatrix"),))
-
-
-__all__ = ["put_out", "takes_long"]

@@ -40,6 +40,3 @@ def copies(ways: dict[str, Iterable[str]], siblings: int) -> Accepts:
         return len(set(names)) == len(names) and all(item.hint in ways.get(item.tensor, ()) for item in given)
 
     return where(f"- | {told}" if told else "-", takes)
-
-
-__all__ = ["cached", "copies", "grouped", "tensors_of"]

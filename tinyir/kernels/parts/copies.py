@@ -17,6 +17,3 @@ def copies_before(plan: Plan, problem: Problem) -> Before:
     made = (padding_kernel(plan, region, kernel, model, is_once) for is_once in (True, False))
     kernels = (*(k for k in made if k is not None), *turning_kernels(plan, region, kernel, model))
     return Before(kernels, (*workspaces_of(plan, region, kernel), *turned_workspaces(plan, region, kernel)))
-
-
-__all__ = ["copies_before"]

@@ -77,6 +77,3 @@ def before(plan: Plan, problem: Problem) -> Before:
     store = nodes.Store(nodes.Place(counter.name, (ZERO,)), literal(0, counter.type.dtype))
     body = (nodes.If((Bound(Expr.of("thread.x"), equals=ZERO),), (store,)),)
     return Before((Kernel(f"{plan.name}.start", plan.regions, plan.arch, (ONE,), (WARP,), body),), (counter,))
-
-
-__all__ = ["before", "counter_of", "is_drawn", "over_tiles", "turn_array", "turn_barriers", "turns_declared"]

@@ -144,6 +144,3 @@ def _apart(plan: Plan, region: Region) -> int:
 def looks_of(region: Region, sizes: Mapping[str, int]) -> int:
     """Places that one element of the region's result looks at."""
     return sum(extent_of(n.axes).evaluate(sizes) for n in nodes_of(region) if isinstance(n, Scatter))
-
-
-__all__ = ["element_clocks", "looks_of"]

@@ -33,6 +33,3 @@ def in_vectors(plan: Plan, region: Region) -> Accepts:
         if each % width == 0 and (run := map_run(region, count, width)) is not None
     )
     return only((), *((Vectorize("*".join(a.name for a in run.axes), run.width),) for run in runs))
-
-
-__all__ = ["in_a_line", "in_vectors"]

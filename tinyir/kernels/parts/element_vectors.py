@@ -164,6 +164,3 @@ def parted(lines: Iterable[Statement], turn: str) -> tuple[list[Statement], list
         if is_inside:
             (places if isinstance(s, nodes.Choose) else varying).add(s.name)
     return same, inside
-
-
-__all__ = ["parted", "vector_statements", "written_beside"]

@@ -23,6 +23,3 @@ def most_of(size: Expr, model: Model) -> int | None:
     if any(c < 0 or not all(isinstance(atom, str) for atom in monomial) for c, monomial in size.terms):
         return None
     return size.evaluate({name: model.range_of(name).high for name in size.names()})
-
-
-__all__ = ["guarded_axes", "most_of"]

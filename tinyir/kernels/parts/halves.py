@@ -103,6 +103,3 @@ def _rest(bound: Bound, number: Expr, place: int, is_before: bool) -> Bound | No
     if not is_before and lower is not None and place + apart >= lower:
         bound = replace(bound, lower=None)
     return None if bound.lower is None and bound.upper is None else bound
-
-
-__all__ = ["Halves", "halves_of"]

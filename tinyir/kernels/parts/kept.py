@@ -173,15 +173,3 @@ def _reached(region: Region, row: Collection[str], body: Body, made: set[Body]) 
             elif isinstance(node, Read) and set(row) & {n for e in node.index for n in e.names()}:
                 found.add(node)
     return found
-
-
-__all__ = [
-    "bytes_beside",
-    "read_late",
-    "read_twice",
-    "reads_along",
-    "used_twice",
-    "words_beside",
-    "words_held",
-    "words_resident",
-]

@@ -115,6 +115,3 @@ def _ended(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, one: P
     bounds += below(col + (width - 1), extent_of(over_columns)) if hangs[1] else ()
     body = (*lets, *((nodes.If(bounds, statements),) if bounds else statements))
     return nodes.For(str(v), ZERO, Expr.of(turns), body, unroll=0)
-
-
-__all__ = ["Piece", "piece"]

@@ -151,25 +151,3 @@ def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns:
     span = min(row, SWIZZLE_BYTES)
     is_whole = span in SPANS and row % span == 0 and (by != "tma" or row == span)
     return dtype.name in STAGED_DTYPES and is_whole and sides[1] <= columns
-
-
-__all__ = [
-    "BY_COLUMNS",
-    "Beside",
-    "column_stores",
-    "columns_beside",
-    "leave_in_columns",
-    "sums_array",
-    "LEAST_SWIZZLE",
-    "PIECE",
-    "STAGED",
-    "STAGED_STORES",
-    "leave_by_rows",
-    "output_array",
-    "piece_beside",
-    "rows_fit",
-    "staged_outputs",
-    "staged_pieces",
-    "turned",
-    "vector_array",
-]

@@ -157,6 +157,3 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
         nodes.Let(str(first), LINES * (cta - one.in_row * number)),
     )
     return *lets, nodes.If((Bound(row, upper=one.rows),), (copy,))
-
-
-__all__ = ["padded_operands", "padding_kernel", "workspaces_of"]

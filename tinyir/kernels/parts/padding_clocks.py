@@ -26,6 +26,3 @@ def padding_us(plan: Plan, region: Region, kernel: Contraction, sizes: Mapping[s
         for name in reads
     )
     return device.padding["us"] + copied / device.padding["bytes_per_us"]
-
-
-__all__ = ["padding_us"]

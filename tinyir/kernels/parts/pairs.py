@@ -75,6 +75,3 @@ def corners_of(plan: Plan, kernel: Contraction, corner: Corner) -> tuple[Corner,
         return (first, column), (first + width, column)
     first = column + width * (column // width)
     return (row, first), (row, first + width)
-
-
-__all__ = ["Corner", "corners_of", "doubled", "fits_pair", "left_view", "pair_side", "results_of"]

@@ -83,6 +83,3 @@ def _renamed(value: Any, put: Mapping[str, str]) -> Any:
     if isinstance(value, Read):
         return replace(value, tensor=put.get(value.tensor, value.tensor))
     return rebuild(value, lambda inner: _renamed(inner, put)) if isinstance(value, get_args(Body)) else value
-
-
-__all__ = ["region_of", "sibling_let", "with_picks"]

@@ -17,6 +17,3 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     each = plan.micro[0] if plan.micro else FEW + 1
     folds = any(isinstance(n, Reduce) for n in nodes_of(problem.region))
     return Needs(registers=allotted(plan, ONE + REGISTER_STEP * (folds + (each > 1) + (each > FEW))))
-
-
-__all__ = ["declare"]

@@ -41,6 +41,3 @@ def memory_us(problem: Problem, at: Conditions, is_apart: bool) -> float:
 def is_along_memory(problem: Problem) -> bool:
     """Whether the scanned axis is the region's innermost, whose neighbours are side by side in memory."""
     return problem.kernel.row[0] == problem.region.iters[-1]
-
-
-__all__ = ["SCAN_CLOCKS", "TURNS_AT_ONCE", "block_turn", "is_along_memory", "load_clocks", "memory_us", "turns_us"]

@@ -21,6 +21,3 @@ def along_a_row(case: Any, counted: tuple[Axis, ...]) -> Fields:
         "bind": bound((parts_of_axes(counted, "o"), "cta.x"), (parts_of_axes(kernel.row, "i"), "thread.x")),
         "vectorize": only((), *ways),
     }
-
-
-__all__ = ["along_a_row"]

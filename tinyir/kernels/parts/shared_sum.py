@@ -240,6 +240,3 @@ def _width(plan: Plan, region: Region, columns: int, extent: Expr) -> int:
         ),
         1,
     )
-
-
-__all__ = ["JOINED", "SUMS", "Turns", "declared", "finished", "kept", "other_of", "set_up", "slot_of", "steps", "told"]

@@ -265,6 +265,3 @@ def _names(lines: Iterable[Statement]) -> Iterator[str]:
         if isinstance(s, (nodes.Let, nodes.Choose, nodes.For)):
             yield s.name
         yield from _names((*getattr(s, "body", ()), *getattr(s, "otherwise", ())))
-
-
-__all__ = ["SideBySide"]

@@ -30,6 +30,3 @@ def sum_arrays(dtype: DType, rows: Number, columns: Number, parts: Number) -> tu
     down, across = share_of(rows, columns, parts)
     sums = Array(SUMS, dtype, (rows, columns + SUM_PAD))
     return (sums, Array(PARTS, dtype, (down, across + SUM_PAD), parts - 1)) if uniform(parts > 1) else (sums,)
-
-
-__all__ = ["PARTS", "SUMS", "SUM_PAD", "share_of", "sum_arrays"]

@@ -75,6 +75,3 @@ def worked_clocks(region: Region, kernel: Contraction) -> float:
     made = [known.get(op, (0, 1)) for op in ops if op in SLOW]
     plain = len(ops) - len(made) + sum(instructions for instructions, _ in made)
     return max(plain - FREE_OPS, 0) / INSTRUCTIONS + sum(specials for _, specials in made) / SPECIALS
-
-
-__all__ = ["dram_bytes", "roofline", "worked_clocks"]

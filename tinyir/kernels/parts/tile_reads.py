@@ -304,19 +304,3 @@ class TileReads:
 
     def _at(self, barrier: str, cursor: str) -> Place:
         return Place(self.fresh(barrier), slot=self.fresh.expr(cursor, "slot"))
-
-
-__all__ = [
-    "READER_ALONE",
-    "TileRead",
-    "BlockRead",
-    "TileReads",
-    "block_array",
-    "block_reads",
-    "blocks_of",
-    "may_read_tiles",
-    "read_array",
-    "read_barriers",
-    "reads_of",
-    "tile_reads",
-]

@@ -59,6 +59,3 @@ def tile_at(plan: Plan, kernel: Contraction, fresh: Fresh, number: Expr, columns
         number = number - tiles_m * tiles_n * fresh("batch")
     width = plan.order.width if plan.order and plan.order.by == "group" else 0
     return (*before, nodes.Order((fresh("tm"), fresh("tn")), number, (tiles_m, tiles_n if width else columns), width))
-
-
-__all__ = ["countable", "counts", "fewer", "tile_at"]

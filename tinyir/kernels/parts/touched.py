@@ -38,6 +38,3 @@ def _share(region: Region, kernel: Streaming, tile: tuple[int, int], sizes: tupl
     found = classes_of(region, {**whole, kernel.row.name: tile[0], kernel.column.name: tile[1]}, known)
     total = found.full + found.partial + found.empty
     return (found.full + found.partial) / total if total else 1.0
-
-
-__all__ = ["touched_share", "walked_share"]

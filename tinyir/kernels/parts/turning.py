@@ -134,6 +134,3 @@ def _written(
         nodes.Let(str(col), width * (thread - groups * (thread // groups))),
     )
     return nodes.For(fresh("v"), ZERO, Expr.of(SIDE // rows), (*lets, *moved), unroll=0)
-
-
-__all__ = ["turned_operands", "turned_workspaces", "turning_kernels"]

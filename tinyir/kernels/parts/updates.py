@@ -35,6 +35,3 @@ def update_at_its_place(
         nodes.Choose(place, at, extent),
         nodes.If((Bound(Expr.of(place), lower=ZERO),), (*computing, done)),
     )
-
-
-__all__ = ["update_at_its_place"]

@@ -19,15 +19,3 @@ MAP_ISSUE = 12  # warp instructions an element of a map takes beside its arithme
 def handed_out_us(ctas: Number) -> Number:
     """Microseconds until the last CTA of a launch has begun, were all SMs free."""
     return ctas * CTA_NS / 1e3
-
-
-__all__ = [
-    "BARRIER_CLOCKS",
-    "LATE",
-    "LEAST_THREADS",
-    "LINE_LOSS",
-    "MAP_ISSUE",
-    "SHUFFLE_CLOCKS",
-    "WAITING_SHARPNESS",
-    "handed_out_us",
-]

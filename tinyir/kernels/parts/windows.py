@@ -173,6 +173,3 @@ def tap_offset(view: View, number: int, tap: Expr, taps: tuple[Axis, ...]) -> Ex
             return later + view.spread[number] * (digit if outer else digit - axis.size * (digit // axis.size))
         digit = digit // axis.size
     raise AssertionError("a tap of no axis of the sum")
-
-
-__all__ = ["Views", "operand_views", "tap_offset", "windowed"]

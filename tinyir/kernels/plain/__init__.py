@@ -37,5 +37,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "plain"),
     is_fallback=True,
 )
-
-__all__ = ["FAMILY"]

@@ -33,6 +33,3 @@ def plain_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
             "latency": waves * walked * device.dram_latency_ns / 1e3,
         }
     )
-
-
-__all__ = ["plain_clocks"]

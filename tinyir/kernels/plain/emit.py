@@ -151,6 +151,3 @@ class PlainValues(Values):
         )
         key = (ref.name, tuple(there.point[name] for name in free), self.sides)
         return self.emit.find(key) or self.emit.add(key, ref.name, there.shielded(there.at(let.expr)))
-
-
-__all__ = ["plain_kernel"]

@@ -9,6 +9,3 @@ from ..check.case import Case
 def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     return {"threads": only(case.plan.tile)}
-
-
-__all__ = ["fields"]

@@ -12,6 +12,3 @@ THREADS = 256
 def propose_plain(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     """One plan: a thread for each result of a CTA."""
     return (Proposal(Plan((problem.region.name,), card.arch.name, "plain", "plain", (THREADS,), threads=(THREADS,))),)
-
-
-__all__ = ["propose_plain"]

@@ -34,5 +34,3 @@ STREAMED = Family(
     cases=cases_of(__name__, "row_streamed"),
     in_warps=True,
 )
-
-__all__ = ["RESIDENT", "STREAMED"]

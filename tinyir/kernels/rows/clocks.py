@@ -196,6 +196,3 @@ def _meeting(plan: Plan) -> float:
     shuffles = SHUFFLE_CLOCKS * math.log2(min(plan.threads[0], 32))
     of_block = 2 * BARRIER_CLOCKS + plan.threads[0] if plan.threads[0] > 32 else 0
     return shuffles + of_block + (CLUSTER_CLOCKS * plan.threads[0] if plan.cluster else 0)
-
-
-__all__ = ["resident_clocks", "streamed_clocks"]

@@ -192,21 +192,3 @@ def team_of(plan: Plan) -> int:
 def each_of(plan: Plan) -> int:
     """Elements of a row that a thread has at once."""
     return plan.tile[1] // team_of(plan)
-
-
-__all__ = [
-    "ADDRESSING",
-    "WALKING",
-    "asked_first",
-    "beside_of",
-    "counted",
-    "declare",
-    "declare_streamed",
-    "divides_slowly",
-    "each_of",
-    "has_ends",
-    "meeting_arrays",
-    "place_dtype",
-    "stays_as_read",
-    "team_of",
-]

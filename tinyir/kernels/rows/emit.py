@@ -78,6 +78,3 @@ def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
             ),
         )
     return run
-
-
-__all__ = ["resident_kernel", "streamed_kernel"]

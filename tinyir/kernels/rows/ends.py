@@ -57,6 +57,3 @@ class Ends:
         """What is done at the element that is left to a thread, under its name."""
         low = None if self.head == ZERO else self.thread
         return [nodes.If((Bound(self.left, low, self.run.extent),), (let, *lines))]
-
-
-__all__ = ["Ends"]

@@ -56,6 +56,3 @@ def of_resident(case: Case) -> Fields:
 def vectors_along(run: Run) -> tuple[Vectorize, ...]:
     """The field `vectorize` of a plan that takes a run."""
     return (Vectorize("*".join(a.name for a in run.axes), run.width),)
-
-
-__all__ = ["of_resident", "of_streamed"]

@@ -24,6 +24,3 @@ def legal_resident(plan: Plan, problem: Problem) -> Iterator[Diag]:
     longest = most_of(length, problem.model)
     if longest is None or longest > plan.tile[1]:
         yield fault_of(plan, "E1518", "tile", length=length, tile=plan.tile[1])
-
-
-__all__ = ["legal_resident"]

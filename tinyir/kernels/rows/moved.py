@@ -32,6 +32,3 @@ def _moved(node: Any, names: Mapping[str, Expr]) -> Any:
     if is_dataclass(node):
         return replace(node, **{f.name: _moved(getattr(node, f.name), names) for f in fields(node) if f.compare})
     return node
-
-
-__all__ = ["moved"]

@@ -225,6 +225,3 @@ class Passes:
         return nodes.For(
             turn, ZERO, Expr.of(turns), (nodes.Let(name, step * Expr.of(turn) + self.team.number), *guarded), unroll=0
         )
-
-
-__all__ = ["Passes"]

@@ -76,6 +76,3 @@ class RowPoint:
         register = self.rows.held[body]
         self.known[register] = Read(register, (self.rows.turn,), body.dtype)
         return Ref(register, body.dtype)
-
-
-__all__ = ["RowPoint"]

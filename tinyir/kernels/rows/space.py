@@ -163,6 +163,3 @@ class _Plans:
                 *guarded_axes(self.kernel.row, length),
             ),
         )
-
-
-__all__ = ["propose_resident", "propose_streamed"]

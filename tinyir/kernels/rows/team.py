@@ -160,6 +160,3 @@ class Team:
     def end(self) -> tuple[Statement, ...]:
         """No CTA of a cluster leaves while others read."""
         return (nodes.Barrier("cluster"),) if self.others else ()
-
-
-__all__ = ["Team"]

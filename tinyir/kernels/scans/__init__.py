@@ -32,5 +32,3 @@ THREAD = Family(
     emit=here("emit", "thread_kernel"),
     cases=cases_of(__name__, "scan_thread"),
 )
-
-__all__ = ["BLOCK", "THREAD"]

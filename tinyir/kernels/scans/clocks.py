@@ -37,6 +37,3 @@ def thread_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     is_apart = is_along_memory(problem) and width == 1
     moved = memory_us(problem, at, is_apart)
     return Clocks({"memory": moved * (PIECES_LOSS if width > 1 and turns > 1 else 1), "latency": latency})
-
-
-__all__ = ["block_clocks", "thread_clocks"]

@@ -28,6 +28,3 @@ def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
 def turns_of(plan: Plan) -> int:
     """Turns of a row that are written out together: a warp alone meets no barrier between their loads."""
     return TURNS_AT_ONCE if plan.threads[0] == WARP else 1
-
-
-__all__ = ["declare_block", "meeting_arrays", "turns_of"]

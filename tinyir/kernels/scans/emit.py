@@ -160,6 +160,3 @@ def _thread_kernel(plan: Plan, region: Region, kernel: Prefix) -> Kernel:
         plan.threads,
         (number, *((nodes.If(guard, body),) if guard else body)),
     )
-
-
-__all__ = ["block_kernel", "thread_kernel"]

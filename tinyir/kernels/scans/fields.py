@@ -41,6 +41,3 @@ def of_thread(case: Case) -> Fields:
         "bind": bound((parts_of_axes(kernel.rows, "o"), "cta.x"), (parts_of_axes(kernel.rows, "i"), "thread.x")),
         "vectorize": only((), *((Vectorize(kernel.row[0].name, run.width),) for run in runs)),
     }
-
-
-__all__ = ["of_block", "of_thread"]

@@ -91,6 +91,3 @@ def _proposal(
             predicate=guarded,
         )
     )
-
-
-__all__ = ["propose_block", "propose_thread"]

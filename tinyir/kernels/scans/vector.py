@@ -210,13 +210,3 @@ class _Vectors:
         """The lines at each element of a vector, where there is one."""
         lines = neighbours.loop(lines, self.limits)
         return [nodes.If(self.guard, tuple(lines))] if self.guard else lines
-
-
-__all__ = [
-    "is_of_lanes",
-    "lanes_of",
-    "lanes_vector_kernel",
-    "run_of_lanes",
-    "scan_vector_kernel",
-    "thread_vector_kernel",
-]

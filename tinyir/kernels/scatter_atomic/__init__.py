@@ -21,5 +21,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "scatter_atomic"),
     before=here("emit", "base_before"),
 )
-
-__all__ = ["FAMILY"]

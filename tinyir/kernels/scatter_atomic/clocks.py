@@ -26,6 +26,3 @@ def scatter_atomic_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clock
             "latency": front + latency / 1e3,
         }
     )
-
-
-__all__ = ["scatter_atomic_clocks"]

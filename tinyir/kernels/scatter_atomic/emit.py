@@ -69,6 +69,3 @@ def _scatter(plan: Plan, region: Region) -> Scatter:
             Phrase("atomics: {region} {fault}", region=region.name, fault=unmet_by_atomics(region, plan.atomics)),
         )
     return scatter
-
-
-__all__ = ["base_before", "scatter_atomic_kernel"]

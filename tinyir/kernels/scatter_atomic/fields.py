@@ -20,6 +20,3 @@ def fields(case: Case) -> Fields:
         "vectorize": in_vectors(case.plan, base_of(region, scatter)),
         "atomics": only("", *((UNORDERED,) if is_ordered(scatter.op, scatter.dtype) else ())),
     }
-
-
-__all__ = ["fields"]

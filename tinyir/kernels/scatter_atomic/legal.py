@@ -18,6 +18,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
         yield fault_of(plan, "E1584", "algo", op=scatter.op, dtype=scatter.dtype, field="atomics unordered")
     elif fault := unmet_by_atomics(problem.region, plan.atomics):
         yield fault_of(plan, "E1583", "algo", region=problem.region.name, fault=fault)
-
-
-__all__ = ["legal"]

@@ -35,5 +35,3 @@ FAMILY = Family(
     emit=here("emit", "in_place_kernel"),
     cases=cases_of(__name__, "scatter_in_place"),
 )
-
-__all__ = ["FAMILY"]

@@ -29,6 +29,3 @@ def in_place_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
             "latency": waves * (device.l2_latency_ns + (1 + (updates - 1) / AHEAD) * device.dram_latency_ns) / 1e3,
         }
     )
-
-
-__all__ = ["in_place_clocks"]

@@ -40,6 +40,3 @@ def _put(region: Region, scatter: Scatter, fresh: Fresh) -> tuple[Statement, ...
     for axis in reversed(scatter.axes):
         lines = (nodes.For(axis.name, ZERO, axis.size, lines),)
     return lines
-
-
-__all__ = ["in_place_kernel"]

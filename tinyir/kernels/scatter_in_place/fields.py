@@ -13,6 +13,3 @@ def fields(case: Case) -> Fields:
     axes = case.kernel.axes
     bind = bound((parts_of_axes(axes, "o"), "cta.x"), (parts_of_axes(axes, "i"), "thread.x"))
     return {"threads": only(case.plan.tile), "bind": bind}
-
-
-__all__ = ["fields"]

@@ -15,6 +15,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     """E1583 for a region that does not update a state so."""
     if isinstance(fault := put_in_place(problem.region), str):
         yield fault_of(plan, "E1583", "algo", region=problem.region.name, fault=fault)
-
-
-__all__ = ["legal"]

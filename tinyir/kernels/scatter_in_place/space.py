@@ -32,6 +32,3 @@ def propose_in_place(problem: Problem, card: Device) -> tuple[Proposal, ...]:
         )
         for threads in THREADS
     )
-
-
-__all__ = ["propose_in_place"]

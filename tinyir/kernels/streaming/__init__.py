@@ -21,5 +21,3 @@ FAMILY = Family(
     emit=here("emit", "streaming_kernel"),
     cases=cases_of(__name__, "streaming"),
 )
-
-__all__ = ["FAMILY"]

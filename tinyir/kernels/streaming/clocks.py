@@ -49,6 +49,3 @@ def streaming_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
             "memory": max(fetched / device.l2_bytes_per_us, at.work.bytes / device.dram_bytes_per_us),
         }
     )
-
-
-__all__ = ["streaming_clocks"]

@@ -42,6 +42,3 @@ def streamed_tiles(plan: Plan, kernel: Streaming) -> tuple[tuple[int, int], ...]
 def width_each(plan: Plan, kernel: Streaming) -> int:
     """Columns of the output that a thread sums."""
     return -(-kernel.sizes[1] // plan.threads[0])
-
-
-__all__ = ["TILES", "declare", "streamed_tiles", "tile_arrays", "width_each"]

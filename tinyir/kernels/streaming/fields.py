@@ -18,6 +18,3 @@ def fields(case: Case) -> Fields:
         "cache": only(cached_by(kernel)),
         "edge": only((Edge(first.yields[0].output, kernel.output, "smem", 1),)),
     }
-
-
-__all__ = ["fields"]

@@ -26,6 +26,3 @@ def _unmet_by(kernel: Streaming, plan: Plan) -> Iterator[tuple[str, list[int], s
         yield "tile", list(plan.tile), Phrase("a third number of {sizes}", sizes=kernel.sizes[0])
     if plan.tile[1] % kernel.access:
         yield "tile", list(plan.tile), Phrase("a second number of whole accesses of {access}", access=kernel.access)
-
-
-__all__ = ["legal"]

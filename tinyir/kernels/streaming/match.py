@@ -11,6 +11,3 @@ def two_regions_of_threads(regions: tuple[Region, ...]) -> Streaming | str:
     """The regions of a plan as one streaming kernel that this family computes, or why they are none."""
     kernel = two_regions(regions)
     return Phrase("a factor that data choose") if isinstance(kernel, Streaming) and kernel.is_chosen else kernel
-
-
-__all__ = ["two_regions_of_threads"]

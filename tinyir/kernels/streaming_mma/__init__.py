@@ -29,5 +29,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "streaming_mma"),
     fills_sm=True,
 )
-
-__all__ = ["FAMILY"]

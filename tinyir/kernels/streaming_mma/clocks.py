@@ -52,6 +52,3 @@ def warps_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         "memory": max(fetched / device.l2_bytes_per_us, at.work.bytes / device.dram_bytes_per_us),
     }
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
-
-
-__all__ = ["warps_clocks"]

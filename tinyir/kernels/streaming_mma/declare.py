@@ -77,6 +77,3 @@ def declared_by(plan: Plan, kernel: Streaming) -> int:
     place, sums, and numbers of rows."""
     sizes, rows = sizes_of(plan, kernel), plan.warp_tile[0]
     return held_by(plan, kernel) + rows * sizes.columns // (2 * WARP) + len(row_words(kernel)) * rows // 8
-
-
-__all__ = ["ADDRESSING", "SPAN", "Sizes", "arrays_of", "declare", "declared_by", "held_by", "sizes_of"]

@@ -233,6 +233,3 @@ class _Template(OnlineSoftmax):
             *((nodes.If(guard, moves),) if guard else moves),
         )
         yield from (nodes.For(turn, ZERO, Expr.of(turns), body, unroll=0),) if turns > 1 else body
-
-
-__all__ = ["warps_kernel"]

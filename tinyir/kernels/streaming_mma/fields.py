@@ -74,6 +74,3 @@ def _takes(kernel: Streaming) -> Callable[[tuple[Load, ...]], bool]:
         )
 
     return takes
-
-
-__all__ = ["LEAST_STAGES", "WARP_ROWS", "bind_of", "cached_by", "fields", "loadable"]

@@ -32,6 +32,3 @@ def crowded(plan: Plan, problem: Problem) -> str:
     return Phrase(
         "{held} registers a thread, {most} at most: fewer rows of a warp, or fewer columns", held=held, most=most
     )
-
-
-__all__ = ["crowded", "legal"]

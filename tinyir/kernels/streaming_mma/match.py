@@ -138,6 +138,3 @@ def leaving_together(kernel: Streaming) -> int:
 
 def _divides(width: int, *sizes: Expr) -> bool:
     return all(is_multiple(size, width) for size in sizes)
-
-
-__all__ = ["DTYPES", "STEP", "Factor", "factors_of", "fault_of", "leaving_together", "two_regions_of_warps"]

@@ -72,6 +72,3 @@ def _together(problem: Problem, model: Model) -> int:
     one = kernel.column.size.evaluate(sizes) * sum(kernel.sizes) * kernel.key.dtype.bytes
     heads = extent_of(kernel.outer).evaluate(sizes)
     return max(1, min(SHARE_OF_L2 // max(one, 1), heads, MOST_ORDER))
-
-
-__all__ = ["propose_warps", "why_none"]

@@ -21,5 +21,3 @@ FAMILY = Family(
     cases=cases_of(__name__, "synchronous"),
     has_static_smem=True,
 )
-
-__all__ = ["FAMILY"]

@@ -82,6 +82,3 @@ def _shared_reads(plan: Plan, kernel: Contraction) -> Number:
             count // width_of(plan, kernel, side), count * tile_dtype(kernel, side).bytes * lanes / 128
         )
     return total
-
-
-__all__ = ["synchronous_clocks"]

@@ -48,6 +48,3 @@ def width_of(plan: Plan, kernel: Contraction, side: int) -> Number:
     return (
         gcd(plan.micro[side], max(1, ACCESS_BYTES // tile_dtype(kernel, side).bytes)) if len(plan.micro) > side else 1
     )
-
-
-__all__ = ["declare", "lies_along_sum", "tile_array", "width_of"]

@@ -27,6 +27,3 @@ def fields(case: Case) -> Fields:
         "bind": bound_freely(sides, ((side, "thread.") for side in sides), kernel.batch),
         "cache": only(cached(kernel)),
     }
-
-
-__all__ = ["fields"]

@@ -37,6 +37,3 @@ def _narrowed(factor: Body) -> Body:
 
 def _is_held_by(narrow: DType, wide: DType) -> bool:
     return narrow.kind != "b" and narrow.bits <= wide.bits and is_exact(narrow, wide)
-
-
-__all__ = ["stored_factor", "tile_dtype"]

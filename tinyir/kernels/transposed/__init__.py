@@ -20,5 +20,3 @@ FAMILY = Family(
     emit=here("emit", "transposed_kernel"),
     cases=cases_of(__name__, "transposed"),
 )
-
-__all__ = ["FAMILY"]

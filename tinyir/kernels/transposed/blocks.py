@@ -94,6 +94,3 @@ def registers_of(plan: Plan, reads: tuple[Read, ...]) -> int:
     """Registers of a thread for the blocks of what is read across."""
     side = plan.widest
     return sum(math.ceil(side * side * n.dtype.bytes / 4) for n in reads)
-
-
-__all__ = ["Sides", "block_of", "registers_of", "sides_of", "skew_of"]

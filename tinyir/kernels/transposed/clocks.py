@@ -27,6 +27,3 @@ def tiles_of(plan: Plan, region: Region, sizes: Mapping[str, int]) -> int:
     cut = {region.iters[-1].name: sides.along, across.name: sides.across}
     extents = ((axis.size.evaluate(sizes), cut.get(axis.name, 1)) for axis in region.iters)
     return max(1, math.prod(-(-extent // each) for extent, each in extents))
-
-
-__all__ = ["tiles_of", "transposed_clocks"]

@@ -38,6 +38,3 @@ def tile_of(plan: Plan, region: Region, read: Read) -> Array:
         return Array("tile", read.dtype, (sides.across // block, block * (sides.along + 1)))
     side = math.isqrt(plan.tile[0])
     return Array("tile", read.dtype, (side, pitch_of(side, read.dtype.bytes)))
-
-
-__all__ = ["declare", "tile_of"]

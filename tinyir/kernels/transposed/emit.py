@@ -107,6 +107,3 @@ def _with_tiles(lines: list[Statement], held: dict[Body, Read]) -> list[Statemen
         else replace(s, value=put(s.value))
         for s in lines
     ]
-
-
-__all__ = ["transposed_kernel"]

@@ -47,6 +47,3 @@ def fields(case: Case) -> Fields:
 def _is_shared(tile: int, area: int, threads: tuple[int, ...]) -> bool:
     """Whether a tile is a power of two, of blocks of such an area, and each thread has as many of its blocks."""
     return tile & (tile - 1) == 0 and tile % area == 0 and tile // area % math.prod(threads) == 0
-
-
-__all__ = ["fields"]

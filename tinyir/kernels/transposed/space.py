@@ -43,6 +43,3 @@ def propose_transposed(problem: Problem, card: Device) -> Iterator[Proposal]:
                 predicate=guarded,
             )
         )
-
-
-__all__ = ["propose_transposed"]

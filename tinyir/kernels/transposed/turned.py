@@ -226,6 +226,3 @@ def _with_names(region: Region, near: dict[Read, Body]) -> tuple[Region, dict[st
     known = {names[read]: body for read, body in near.items()}
     known |= {let.name: near[let.expr] for let in region.lets if let.expr in near}
     return replace(region, lets=lets, yields=yields), known
-
-
-__all__ = ["turned_kernel"]

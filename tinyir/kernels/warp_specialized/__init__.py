@@ -43,5 +43,3 @@ FAMILY = Family(
     before=functions_of("tinyir.kernels.parts")("copies", "copies_before"),
     takes_pairs=True,
 )
-
-__all__ = ["FAMILY"]

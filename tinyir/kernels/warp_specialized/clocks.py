@@ -278,6 +278,3 @@ def _starts_on_lines(region: Region, kernel: Contraction, read: object, sizes: M
         or len(view.dims) < 2
         or math.gcd(view.dims[-1].size.evaluate(sizes) * read.dtype.bytes, LINE_BYTES) == LINE_BYTES
     )
-
-
-__all__ = ["warp_specialized_clocks"]

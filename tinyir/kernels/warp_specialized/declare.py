@@ -263,26 +263,3 @@ def _operand_of(plan: Plan, kernel: Contraction) -> Number:
 def _left_of(plan: Plan, kernel: Contraction) -> tuple[Read, int]:
     """The operand that wgmma takes on the left, and its side."""
     return (kernel.rhs, 1) if plan.swap_ab else (kernel.lhs, 0)
-
-
-__all__ = [
-    "COLUMNS",
-    "LAID_ALONG",
-    "OPERAND_DEPTH",
-    "OPERAND_SETS",
-    "accumulators_of",
-    "allocated",
-    "as_multiplied",
-    "across_of",
-    "declare",
-    "ending_arrays",
-    "ends_held",
-    "ends_held_of",
-    "fetched_along",
-    "held_yields",
-    "low_array",
-    "operand_array",
-    "piece_of",
-    "sent_array",
-    "span_of",
-]

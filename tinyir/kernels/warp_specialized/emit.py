@@ -464,6 +464,3 @@ def _consumer(
         tuple(body),
         plan.regs.consumer if plan.regs else 0,
     )
-
-
-__all__ = ["Operand", "warp_specialized_kernel"]

@@ -36,6 +36,3 @@ def steps_of(plan: Plan, region: Region, kernel: Contraction) -> Expr:
         return extent_of(kernel.sum).ceildiv(plan.tile[2])
     *taps, channels = kernel.sum
     return extent_of(tuple(taps)) * channels.size.ceildiv(plan.tile[2])
-
-
-__all__ = ["load_of", "product_fault", "steps_of"]

@@ -232,6 +232,3 @@ def _async(case: Case) -> Accepts:
         )
         return where(words, lambda given: given is not None and not given.overlap and given.prefetch in ahead)
     return only(*(Async(number, overlap) for overlap in ways for number in ahead))
-
-
-__all__ = ["fields"]

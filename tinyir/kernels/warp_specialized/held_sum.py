@@ -130,6 +130,3 @@ def _over(plan: Plan, fresh: Fresh, *body: Statement) -> tuple[Statement, ...]:
     """Statements for each 64 rows of a warpgroup's accumulator."""
     blocks = plan.tile[0] // plan.consumers.count // WARPGROUP_ROWS
     return (nodes.For(fresh("i"), ZERO, Expr.of(blocks), body, unroll=0),) if blocks > 1 else body
-
-
-__all__ = ["held_end"]

@@ -51,6 +51,3 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     for need in operand_needs(kernel, problem.model, views, plan.least_sum):
         if need not in plan.assume:
             yield fault_of(plan, "E1523", "load", tensor=plan.name, fault=Phrase("nothing assumes {need}", need=need))
-
-
-__all__ = ["legal"]

@@ -85,6 +85,3 @@ def resummed(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh) -> S
         if rows > WARPGROUP_ROWS
         else each
     )
-
-
-__all__ = ["declared", "resummed", "splitter_steps"]

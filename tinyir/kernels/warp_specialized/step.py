@@ -54,6 +54,3 @@ def corner(view: View, plan: Plan, kernel: Contraction, fresh: Fresh, at: Step) 
             first = (fresh.expr("m0"), fresh.expr("n0"), view.ahead.substitute(batch) + at.element)[side]
             found.append(doubled(kernel, side) * first)
     return tuple(found)
-
-
-__all__ = ["Step", "corner", "step_at"]

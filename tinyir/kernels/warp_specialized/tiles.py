@@ -46,5 +46,3 @@ SWAPPED_TILES = (
 )
 # Of two warpgroups that have every other tile: one ends its tile while the other multiplies.
 IN_TURNS = (128, 128, 2, ((1, 1),))
-
-__all__ = ["IN_TURNS", "SWAPPED_TILES", "TILES"]

@@ -51,6 +51,3 @@ def in_turn(
     tile = (begun, *summed[: last + 1], ended, *summed[last + 1 :], skip, nodes.Advance(fresh("t")))
     turns = replace(walk, low=walk.low + own * walk.step.constant, step=Expr.of(2 * walk.step.constant))
     return (nodes.Cursor(fresh("t"), 1, phase=1), second), tile, turns
-
-
-__all__ = ["Walk", "in_turn"]

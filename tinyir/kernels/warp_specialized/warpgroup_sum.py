@@ -297,6 +297,3 @@ class _Sums:
 
     def _added(self, name: str = "partial") -> Binary:
         return Binary("add", self._read("acc"), self._read(name), self.dtype)
-
-
-__all__ = ["Factors", "Sum", "sum_of"]

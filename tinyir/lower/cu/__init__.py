@@ -101,6 +101,3 @@ def _launch(
         moved=tuple((passed.get(name, name), moved[name]) for name in code.tensors if name in moved),
         is_early=any(isinstance(s, nodes.WaitPrevious) for s in kernel.body),
     )
-
-
-__all__ = ["lower"]

@@ -129,6 +129,3 @@ class Across:
         self.say("}")
         self.say("__syncthreads();")
         self.say(f"{name}[0] = {via}[0];")
-
-
-__all__ = ["Across"]

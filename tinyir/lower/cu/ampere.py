@@ -467,6 +467,3 @@ class Ampere:
 
 def _reads(body: Body) -> list[str]:
     return [n.tensor for n in walk(body) if isinstance(n, Read)]
-
-
-__all__ = ["Ampere"]

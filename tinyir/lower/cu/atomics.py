@@ -28,6 +28,3 @@ def _function(op: str, dtype: DType) -> str:
         return f"atomic{op.title()}"
     fold = f"{op}_nan" if op in ("max", "min") else f"{'wrap_mul' if dtype.is_integer else 'product_of'}<{dtype.cuda}>"
     return f"atomic_fold<{dtype.cuda}, {WORD[dtype.bytes]}, {fold}>"
-
-
-__all__ = ["Atomics"]

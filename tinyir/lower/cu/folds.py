@@ -100,6 +100,3 @@ class Folds:
         if dtype.kind == "b":  # the second may be left out by && and ||, and with it a lane of a shuffle
             left, right = right, left
         return self.values.applied(word.lower(), dtype, left, right)
-
-
-__all__ = ["Folds"]

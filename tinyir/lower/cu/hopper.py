@@ -387,6 +387,3 @@ def picks_one_thread(s: nodes.If) -> bool:
         b.equals is not None and b.equals.constant is not None and b.expr.name in ("warpgroup.thread", "thread.index")
         for b in s.guard
     )
-
-
-__all__ = ["Hopper", "picks_one_thread"]

@@ -488,6 +488,3 @@ class Matrices(Rows):
 
 def _plus(text: str, more: int) -> str:
     return f"{text} + {more}" if more else text
-
-
-__all__ = ["Matrices", "as_held"]

@@ -68,5 +68,3 @@ RANGES: dict[str, Callable[[Interval, Interval], Interval | None]] = {
     "mod": _mod,
     "shr": _shr,
 }
-
-__all__ = ["narrow"]

@@ -87,6 +87,3 @@ def _outside_of_folds(body) -> list[Read]:
     """The reads of an expression that are in none of its folds."""
     inside = {id(n) for fold in walk(body) if isinstance(fold, Reduce) for n in walk(fold)}
     return [n for n in walk(body) if isinstance(n, Read) and id(n) not in inside]
-
-
-__all__ = ["loaded_again", "loaded_once"]

@@ -313,6 +313,3 @@ def _sides(two: Two, op: str) -> tuple[Two, Two] | None:
 
 def _bits(number: float) -> int:
     return struct.unpack("H", struct.pack("e", number))[0]
-
-
-__all__ = ["Pairs", "in_words"]

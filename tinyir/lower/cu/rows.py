@@ -212,6 +212,3 @@ class Rows:
         self.say(f"const {self.integers.type_of(Expr.of(s.name))} {name} = {text};")
 
     _most = _least
-
-
-__all__ = ["Rows"]

@@ -216,6 +216,3 @@ def _by_reference(parameter: str) -> str:
     for value, reference in _REFERENCES.items():
         parameter = parameter.replace(value, reference)
     return parameter
-
-
-__all__ = ["Emitted", "show_kernels"]

@@ -81,6 +81,3 @@ class Turns:
             self.say("#pragma unroll")
             self.say(f"for (int element = {index}; element < {total}; element += {threads}) {{")
         return Expr.of(ELEMENT)
-
-
-__all__ = ["SPELLINGS", "Turns"]

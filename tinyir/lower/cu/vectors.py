@@ -208,6 +208,3 @@ def _used(body: Iterable[Statement]) -> Iterator[str]:
     for s in statements(body):
         filled = s.name if isinstance(s, nodes.Reg) else s.to.name if isinstance(s, nodes.Assign) else ""
         yield from (n for n in own_names_in(s) if n != filled)
-
-
-__all__ = ["Vectors", "as_read", "carrying"]

@@ -163,6 +163,3 @@ def lets_of(body: Iterable[nodes.Let]) -> Iterator[tuple[str, Expr]]:
 
 def _parts(value: Body) -> tuple[tuple, Body]:
     return (value.guard, value.then) if isinstance(value, Select) else ((), value)
-
-
-__all__ = ["Words"]

@@ -176,6 +176,3 @@ def _assuming(one: plan.Plan, body: tuple[Statement, ...]) -> tuple[Statement, .
     """A kernel's statements with what its plan assumes of the symbols, where the template does not say so itself."""
     is_told = not one.assume or any(isinstance(s, nodes.Assume) and s.guard == one.assume for s in body)
     return body if is_told else (nodes.Assume(one.assume), *body)
-
-
-__all__ = ["lower", "verdicts"]

@@ -65,6 +65,3 @@ def _with(words: tuple[Statement, ...], kernel: Kernel) -> Kernel:
 def _is_setup(s: Statement) -> bool:
     """Whether a statement touches no tensor."""
     return isinstance(s, SETUP) or isinstance(s, nodes.Reg) and (s.init is None or isinstance(s.init, Literal))
-
-
-__all__ = ["with_early_starts"]

@@ -134,6 +134,3 @@ def _under(guard: tuple[Bound, ...], s: Any) -> Statement:
     for name, size in reversed(over):
         made = nodes.For(name, ZERO, size, (made,), unroll=0)
     return made
-
-
-__all__ = ["with_guards"]

@@ -89,6 +89,3 @@ def _changed(body: tuple[Statement, ...], others: dict[int, Statement | None]) -
         is_same = all(len(made[w]) == len(b) and all(x is y for x, y in zip(made[w], b)) for w, b in blocks.items())
         kept.append(s if is_same else replace(s, **made))
     return tuple(kept)
-
-
-__all__ = ["with_settled"]

@@ -223,17 +223,3 @@ def with_first(module: region.Module, shapes: str) -> region.Module:
     if not chosen:
         raise refuse("E1713", shapes, given=shapes, known=", ".join(s.name for s in sets) or Phrase("none"))
     return replace(module, model=replace(module.model, shape_sets=(*chosen, *(s for s in sets if s.name != shapes))))
-
-
-__all__ = [
-    "CROWDED",
-    "KEPT",
-    "candidates",
-    "card_of",
-    "chosen",
-    "of_launch",
-    "problem_of_two",
-    "ranked",
-    "readers_of",
-    "with_first",
-]

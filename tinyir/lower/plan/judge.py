@@ -276,6 +276,3 @@ def _assumed(one: Plan) -> tuple[int, int, int]:
     multiples = (c for b in one.assume if b.equals is not None for c, m in b.expr.terms if m)
     elements = sum(b.lower.constant or 0 for b in one.assume if b.lower is not None)
     return len(one.assume), min(elements, MOST), min(sum(map(abs, multiples)), MOST)
-
-
-__all__ = ["Group", "Judged", "judged_of"]

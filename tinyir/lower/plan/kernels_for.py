@@ -422,20 +422,3 @@ def parts_by(
         if shared and shared != one.must_fuse:
             found[one.name] = tuple(replace(part, must_fuse=shared) for part in found[one.name])
     return found
-
-
-__all__ = [
-    "Step",
-    "columns_bounded",
-    "columns_split",
-    "in_orders",
-    "in_parts",
-    "in_two_steps",
-    "kernels_for",
-    "launches",
-    "masks_widened",
-    "pages_read",
-    "products_together",
-    "steps",
-    "why_apart",
-]

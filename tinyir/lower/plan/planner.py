@@ -136,6 +136,3 @@ def _in_names_of(made: Plan, first: Regions, group: Regions) -> Plan:
     tensors = {a: b for old, new in pairs for a, b in zip(old[0], new[0])}
     values = [dict(zip(old[1], new[1])) for old, new in pairs]
     return renamed(made, tuple(regions[name] for name in made.regions), tensors, values[0], values[-1])
-
-
-__all__ = ["Planner"]

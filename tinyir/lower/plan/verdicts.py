@@ -237,6 +237,3 @@ def _without_unit(module: region.Module, arch: str, device: str | None, fp32: st
                 Diag("R3474", one.name, {"region": one.name, "arch": arch, "dtypes": dtypes, "algo": algo}, one.span)
             )
     return said
-
-
-__all__ = ["verdicts", "why_not_shared"]

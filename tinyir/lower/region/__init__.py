@@ -255,6 +255,3 @@ def _cut(
     fuse_prologues(found, joined)
     untangle(found, streams)
     return Cut(found, streams, merged), demands_of(module, graph, merged), refused
-
-
-__all__ = ["GRAPH_PASSES", "PASSES", "cut", "lower", "passes", "verdicts", "warnings"]

@@ -80,6 +80,3 @@ def _read_by(node: Node, graph: Graph) -> tuple[str, ...]:
     """What a node reads of memory: its sources, and the leaves that are numbers in memory."""
     held = (name for name in sorted(node.leaves) if isinstance(graph.leaves[name].attr("value"), tuple))
     return (*node.sources, *held) if node.leaves else node.sources
-
-
-__all__ = ["form_of", "kind_of"]

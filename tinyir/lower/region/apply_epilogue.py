@@ -39,6 +39,3 @@ def apply_epilogue(region: Region) -> Region:
         lets.append(replace(let, expr=shown(let.expr, let, False)))
     yields = tuple(replace(y, expr=shown(y.expr, y, True)) for y in region.yields)
     return replace(region, lets=tuple(lets), yields=yields)
-
-
-__all__ = ["apply_epilogue"]

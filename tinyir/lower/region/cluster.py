@@ -431,6 +431,3 @@ def _unified(
         elif sizes[rename[number]] != size:
             return None
     return rename, sizes
-
-
-__all__ = ["Cluster", "is_free", "joined", "outside_of", "part_of", "reads_between", "start_of"]

@@ -154,6 +154,3 @@ class _Evaluations:
         if name in self.cluster.place or name in self.cluster.stored:
             return self.points[name]
         return sum(self.of(reader.name) * _taps(reader) for reader in self.readers.get(name, ()))
-
-
-__all__ = ["MOST_TERMS", "Works", "compute_at_reads", "neighbours_at"]

@@ -82,6 +82,3 @@ def _may_leave(factor: Body, fold: Reduce, is_asked: bool) -> bool:
     if fold.op in TURNED:
         return fold.dtype.is_float and isinstance(factor, Literal) and 0 < factor.value < math.inf
     return fold.op == "sum" and (fold.dtype.is_integer or fold.dtype.is_float and is_asked)
-
-
-__all__ = ["distribute", "rounding"]

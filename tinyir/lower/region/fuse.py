@@ -488,6 +488,3 @@ class Partition:
 def partition(graph: Graph) -> Partition:
     """The clusters of a graph."""
     return Partition(graph).run()
-
-
-__all__ = ["MOST_VALUES", "Partition", "Verdict", "partition"]

@@ -252,6 +252,3 @@ def forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], found
         found.holders[member].discard(home.number)
     for member, source in ((m, s) for m in work.keys() - kept for s in work[m].sources if s in kept):
         found.verdicts[source, member] = Verdict(source, member, False, "in memory", found.bytes_of(source))
-
-
-__all__ = ["forget", "fuse_prologues", "move_into_readers", "say", "take_in"]

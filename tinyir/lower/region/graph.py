@@ -241,6 +241,3 @@ def point_map(reader: Node, source: Node, read: Read) -> dict[str, str] | None:
             return None
         found[axis.name] = name
     return found
-
-
-__all__ = ["FOLDS", "Graph", "Node", "build", "is_exponential", "point_map", "targets"]

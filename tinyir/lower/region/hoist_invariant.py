@@ -50,6 +50,3 @@ def _is_fixed(body: Body, along: frozenset[str], iters: tuple[str, ...], axes_of
     """True for work on what is read that does not vary along the axes of the fold."""
     is_work = bool(operands_of(body)) and not is_scalar(body)
     return is_work and not present_axes(body, iters, axes_of) & along and is_whole(body, iters, axes_of)
-
-
-__all__ = ["hoist_invariant"]

@@ -228,6 +228,3 @@ def _pairs_of(source: str, witness: Witness | None) -> str:
     )
     sizes = f" ({', '.join(f'{n} = {size}' for n, size in witness.sizes)})" if witness.sizes else ""
     return f"{axes} = {first}, {second} -> %{source}{element}{sizes}"
-
-
-__all__ = ["Demand", "demands_of", "join_demanded", "kernel_of", "refusal_of"]

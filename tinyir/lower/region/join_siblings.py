@@ -142,6 +142,3 @@ def _is_one_space(left: Cluster, right: Cluster, whole: Cluster) -> bool:
         return {i for m in cluster.computed() for i in whole.place.get(m, {}).values()}
 
     return bool(axes(left)) and axes(left) == axes(right)
-
-
-__all__ = ["join_demanded_siblings", "join_siblings", "join_small"]

@@ -54,6 +54,3 @@ def _refs(let: Let) -> list[str]:
 
 def _is_fold(let: Let) -> bool:
     return any(isinstance(n, (Reduce, Scan)) for n in walk(let.expr))
-
-
-__all__ = ["barriers", "keep_barriers"]

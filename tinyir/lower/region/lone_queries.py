@@ -114,6 +114,3 @@ def _along_a_new_dim(region: Region, tensor: Tensor) -> Region:
         lets=tuple(replace(let, expr=put(let.expr)) for let in region.lets),
         yields=tuple(replace(y, expr=put(y.expr)) for y in region.yields),
     )
-
-
-__all__ = ["give_rows", "mark_lone_queries"]

@@ -76,6 +76,3 @@ def _renamed(access: Access, names: Mapping[str, str]) -> Access:
         )
 
     return Access(tuple(map(put, access.pieces)))
-
-
-__all__ = ["merge_equal"]

@@ -66,6 +66,3 @@ def _joined(outer: Node, inner: Node, graph: Graph) -> Node:
         reads=(compose(outer.reads[0], moved(inner.reads[0], rename), scope),),
         leaves=inner.leaves,
     )
-
-
-__all__ = ["merge_reduces"]

@@ -108,6 +108,3 @@ def read_until(name: str, at: int, stops: frozenset[str], module: poly.Module, e
     while access.source in values and OPS[values[access.source].op].is_movement and access.source not in stops:
         access = compose(access, entries[access.source].reads[0], scope)
     return access
-
-
-__all__ = ["chain_of", "kept_for", "read_until", "written_at"]

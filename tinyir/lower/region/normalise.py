@@ -86,6 +86,3 @@ def why_several(region: Region) -> str:
     parts = split_siblings(region, Surroundings(Names(set(), set()), lambda _: 0.0, {}))
     found = siblings_of(parts) if len(parts) > 1 else why_none(region)
     return found if isinstance(found, str) else ""
-
-
-__all__ = ["MOST_FOLDED", "PASSES", "drafted", "holding_fault", "why_several"]

@@ -280,6 +280,3 @@ def _copy(memory: Memory, source: str, target: str, name: str) -> Region:
     index = tuple(place.get(at, ZERO) for at in range(wanted.type.rank))
     read = Read(source, memory.in_order(source, memory.in_order(target, index)), given.type.dtype)
     return Region(name, (given,), (wanted,), iters, (), (Yield(target, index, read),))
-
-
-__all__ = ["Memory", "assemble", "assembled"]

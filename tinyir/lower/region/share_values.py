@@ -107,6 +107,3 @@ def free_name(wanted: str, taken: set[str]) -> str:
         name = f"{wanted}{count}"
     taken.add(name)
     return name
-
-
-__all__ = ["free_name", "share_values"]

@@ -109,6 +109,3 @@ def _needed(maker: Cluster, name: str) -> set[str]:
         if not loose:
             return names
         names -= loose
-
-
-__all__ = ["sink_values"]

@@ -141,6 +141,3 @@ def _rewritten(region: Region, split: _Split, handed: Tensor, at: int) -> Region
             for y in region.yields
         ),
     )
-
-
-__all__ = ["split_heads"]

@@ -102,6 +102,3 @@ def _index_of(result: str, reader: str, placed: tuple[Expr, ...], consumer: Clus
     if not set(there.values()) <= at.keys() or len(there) != len(here):
         return None
     return tuple(at[there[a.name]] if a.name in there else ZERO for a in consumer.members[result].own)
-
-
-__all__ = ["store_in_order"]

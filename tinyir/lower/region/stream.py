@@ -225,6 +225,3 @@ def _without_others(first: Cluster, own: set[int], found: Partition) -> tuple[Cl
 
 def _is_read_by_others(name: str, own: set[int], found: Partition) -> bool:
     return any(c.number not in own for c in found.readers_of((name,)))
-
-
-__all__ = ["WIDEST", "stream_rows"]

@@ -81,6 +81,3 @@ def _of_region(region: Region, turned: dict[str, Tensor]) -> Region:
             for y in region.yields
         ),
     )
-
-
-__all__ = ["turn_keys"]

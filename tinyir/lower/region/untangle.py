@@ -44,6 +44,3 @@ def _waiting_for_one_another(found: Partition, streams: dict[int, int]) -> list[
     except CycleError as fault:
         return [c for c in found.clusters.values() if after.get(c.number, c.number) in fault.args[1]]
     return []
-
-
-__all__ = ["untangle"]

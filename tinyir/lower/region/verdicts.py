@@ -183,6 +183,3 @@ def _shown(source: str, witness: Witness | None) -> str:
         second=second,
         axes=axes,
     )
-
-
-__all__ = ["Needs", "remarks_on", "rewrites_on", "verdicts_of"]

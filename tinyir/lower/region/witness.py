@@ -60,6 +60,3 @@ def witness_of(
 
 def _sizes(found: Cluster, axes: Iterable[int]) -> str:
     return f"[{', '.join(str(found.sizes[i]) for i in sorted(axes))}]"
-
-
-__all__ = ["WITNESSED", "witness_of"]

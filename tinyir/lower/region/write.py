@@ -362,6 +362,3 @@ def moved(access: Access, point: Point) -> Access:
         return Piece(tuple(b.substitute(point) for b in piece.guard), target)
 
     return Access(tuple(map(put, access.pieces)))
-
-
-__all__ = ["Writer", "free_axes", "moved"]

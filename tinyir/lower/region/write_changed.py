@@ -425,6 +425,3 @@ def _inverse(index: Index, axes: tuple[Axis, ...], inner: tuple[Axis, ...]) -> d
         if step != whole.size:
             return None
     return found if len(found) == len(axes) else None
-
-
-__all__ = ["write_changed"]

@@ -159,6 +159,3 @@ def _amount(one: Region, name: str) -> str:
     if rows == shape:
         return Phrase("all of it")
     return Phrase("[{rows}] of [{shape}]", rows=", ".join(rows), shape=", ".join(shape))
-
-
-__all__ = ["Renewed", "memory_of", "remarks_on_states", "written_in_place"]

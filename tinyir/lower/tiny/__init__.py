@@ -46,6 +46,3 @@ def canonical(module: Module) -> Module:
 def transition_of(rewrite: Pass) -> str:
     """What a pass does, in one line: the first of its file."""
     return (inspect.getdoc(inspect.getmodule(rewrite)) or "").split("\n", 1)[0]
-
-
-__all__ = ["CANONICAL", "PASSES", "PASS_OF", "Pass", "canonical", "transition_of"]

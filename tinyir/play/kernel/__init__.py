@@ -331,6 +331,3 @@ def differing(
     )
     is_alike = (one == other) | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= room)
     return np.argwhere(is_asked & ~is_alike)
-
-
-__all__ = ["check_values", "differing", "numbers"]

@@ -276,4 +276,3 @@ Engines.act = {
     nodes.WarpReduce: Engines._warpreduce,
     Publish: Engines._publish,
 }
-__all__ = ["Engines"]

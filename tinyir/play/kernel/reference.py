@@ -111,6 +111,3 @@ def _must_be_few(region: Region, sizes: Mapping[str, int], part: Mapping[str, tu
 
 def _folds(region: Region) -> Iterator[Any]:
     return (n for item in (*region.lets, *region.yields) for n in walk(item.expr) if isinstance(n, (Reduce, Scatter)))
-
-
-__all__ = ["Reference", "boxes_of"]

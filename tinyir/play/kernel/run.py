@@ -57,6 +57,3 @@ class Playing(Run):
         if id(s) not in self.spread:
             self.spread[id(s)] = are_turns_apart(s, self.arrays)
         return self.spread[id(s)]
-
-
-__all__ = ["Playing"]

@@ -345,4 +345,3 @@ Computing.act = {
     nodes.Copy: Computing._copy,
     nodes.CpAsync: Computing._copy,
 }
-__all__ = ["PARTS", "UFUNCS", "Computing", "fetched", "nothing"]

@@ -55,6 +55,3 @@ def _statements(body: Iterable[Statement]) -> Iterator[Statement]:
         yield s
         yield from _statements(getattr(s, "body", ()))
         yield from _statements(getattr(s, "otherwise", ()))
-
-
-__all__ = ["are_turns_apart"]

@@ -107,6 +107,3 @@ def _whole(node: Node, mask: Term, total: Expr) -> Term:
         return mask
     value = False if mask.dtype.kind == "b" else -math.inf
     return node.op("Pad", mask, pads=[0, total - have], axes=[3], value=value)
-
-
-__all__ = ["attention"]

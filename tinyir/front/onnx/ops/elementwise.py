@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.types import DTYPES, DType
+from ....ir.types import DType
 from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..node import Node
@@ -290,6 +290,3 @@ def dropout(node: Node) -> Any:
         return x
     mask = node.op("Expand", node.known(True, "bool"), shape=list(x.shape), part="mask")
     return x, mask if node.opset >= 10 else node.cast(mask, x.dtype)
-
-
-__all__ = ["DTYPES", "converted", "operands", "plain"]

@@ -89,6 +89,3 @@ def fused_matmul(node: Node) -> Any:
         sides.append(x)
     found, alpha = node.op("MatMul", *sides, gives=sides[0].dtype), node.attr("alpha", 1.0)
     return found if alpha == 1 else node.fn("mul", found, alpha, part="scaled")
-
-
-__all__ = ["MICROSOFT"]

@@ -75,6 +75,3 @@ def matmul_nbits(node: Node) -> Any:
     weight = node.cast(node.fn("mul", centred, scales, part="weight"), x.dtype)
     found = node.op("MatMul", x, node.transpose(weight, [1, 0]), gives=x.dtype)
     return node.fn("add", found, plain(node, 5), part="biased") if node.has(5) else found
-
-
-__all__ = ["matmul_nbits", "spread", "unpacked"]

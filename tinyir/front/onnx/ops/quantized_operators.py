@@ -195,6 +195,3 @@ def _scaled(node: Node, sums: Term, scale: Term, other: Term, alpha: float) -> T
     if alpha != 1.0:
         factor = node.fn("mul", factor, alpha, part="scale")
     return node.fn("mul", node.cast(sums, DTYPES["fp32"]), factor, part="scaled")
-
-
-__all__ = ["MICROSOFT"]

@@ -112,6 +112,3 @@ def one_hot(node: Node) -> Any:
         node.op("Slice", values, starts=[i], ends=[i + 1], axes=[0], part=word) for i, word in enumerate(("off", "on"))
     )
     return node.fn("where", is_there, on, off)
-
-
-__all__ = ["DTYPES", "flattened"]

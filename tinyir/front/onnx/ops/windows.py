@@ -111,6 +111,3 @@ def global_pool(node: Node) -> Any:
     """A window as large as the image."""
     mode = {"GlobalAveragePool": "average", "GlobalMaxPool": "max", "GlobalLpPool": "lp"}[node.proto.op_type]
     return node.op("Pool", plain(node, 0), mode=mode, p=int(node.attr("p", 2)) if mode == "lp" else None)
-
-
-__all__ = ["window"]

@@ -97,6 +97,3 @@ def triangle_indices(call: Call) -> Any:
         raise call.fault(Phrase("its matrix has {rows} x {columns} elements", rows=rows, columns=columns))
     indices = np.tril_indices if call.target.startswith("tril") else np.triu_indices
     return call.known(np.stack(indices(rows, offset, columns)), call.dtype)
-
-
-__all__ = ["MAX_KNOWN", "filled"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.types import DTYPES, DType
+from ....ir.types import DType
 from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
@@ -326,6 +326,3 @@ def type_as(call: Call) -> Any:
 def converted(call: Call, x: Term, dtype: DType) -> Term:
     """`x` as another dtype: a bool says whether an element is not 0."""
     return as_bool(call, x) if dtype.kind == "b" and x.dtype.kind != "b" else call.cast(x, dtype)
-
-
-__all__ = ["DTYPES", "as_bool", "converted"]

@@ -354,6 +354,3 @@ def _in_memory(call: Call, x: Term, strides: Sequence[int]) -> Term:
             raise call.fault(Phrase("its operand is not one piece of memory"))
         step *= sizes[axis]
     return x if order == wide else call.transpose(x, [*(a for a in range(x.rank) if a not in wide), *order])
-
-
-__all__ = ["padded"]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ....ir.types import DTYPES
 from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
@@ -185,9 +184,6 @@ def sort(call: Call) -> Any:
 def argsort(call: Call) -> Any:
     """The places of all elements along an axis, in order."""
     return sort(call)[1]
-
-
-__all__ = ["DTYPES", "spread"]
 
 
 @aten("diff.default")

@@ -72,6 +72,3 @@ def _last_cluster(kernel: Kernel, sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(
         max(0, ctas.evaluate(sizes) // size - 1) for ctas, size in zip(kernel.grid, (*kernel.cluster, 1, 1, 1))
     )
-
-
-__all__ = ["check_dry_runs"]

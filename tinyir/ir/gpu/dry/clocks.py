@@ -119,6 +119,3 @@ def _join(clock: Clock, told: Clock) -> None:
     for name, count in told.items():
         if name not in clock or count > clock[name]:
             clock[name] = count
-
-
-__all__ = ["Clock", "Meeting", "Party", "Phases"]

@@ -59,6 +59,3 @@ def places(kernel: Kernel, cluster: tuple[int, ...], rank: int, first: int, coun
         "warpgroup.index": first // 128 if is_warpgroup else t // 128,
         "warpgroup.thread": t % 128,
     }
-
-
-__all__ = ["WARP", "holds", "places", "value"]

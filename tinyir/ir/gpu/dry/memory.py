@@ -184,6 +184,3 @@ def _check_read(slot: _Slot) -> None:
 def _of_threads(here: Here, place: Place) -> Access:
     party = here.party
     return Access(here, place, tick=party.tick, met=party.met, thread=here.thread, role=party.role)
-
-
-__all__ = ["Access", "Cell", "Found", "Here", "Memory"]

@@ -58,6 +58,3 @@ class Registers:
         self.unread -= operands
         self.unread.add(acc)
         self.filled.add(acc)
-
-
-__all__ = ["Key", "Registers"]

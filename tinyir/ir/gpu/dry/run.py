@@ -83,6 +83,3 @@ def _by_place(wish: Wish) -> tuple[bool, int]:
     """The first wait of an mbarrier in the text, else the first barrier."""
     s = wish[0].statement
     return isinstance(s, nodes.Barrier), s.span.start if s.span else 0
-
-
-__all__ = ["Run"]

@@ -111,6 +111,3 @@ def _exprs_of(s: Any) -> tuple[Expr, ...]:
     if isinstance(s, nodes.Order):
         return (s.tile, *s.extents)
     return (s.value,) if isinstance(s, nodes.Let) else s.of
-
-
-__all__ = ["sizes_to_run"]

@@ -214,6 +214,3 @@ def _is_alike(loop: nodes.For, body: tuple[Step, ...]) -> bool:
     for step in inside(body):
         changing |= {name for name, of in _defined_by(step.statement) if any(changing & set(e.names()) for e in of)}
     return not any(changing & set(e.names()) for e in _asked_in(body))
-
-
-__all__ = ["Apart", "BLOCKS", "ENGINES", "ORDERING", "Step", "every_step", "inside", "is_uneven", "steps_of"]

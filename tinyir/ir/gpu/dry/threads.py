@@ -411,4 +411,3 @@ Threads.act = {
     nodes.Choose: Threads._choose,
     nodes.Order: Threads._order,
 }
-__all__ = ["Threads", "Unknown", "Wish"]
