@@ -22,8 +22,8 @@ from ..ir.types import DType, TensorType
 from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
-from ..kit.records import dataclass, field
-from ..kit.span import Span
+from ..kit.records import dataclass
+from ..kit.span import Spanned
 from ..kit.text import Grammar, token_span
 from .builder import Builder, Place, Ref
 from .coreops import CORE, from_attrs
@@ -34,7 +34,7 @@ GRAMMAR = Grammar("coreir")
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Spanned):
     """One instruction (the seed's CoreOperation): `%id = opcode(operands) {attrs} : type`. An attribute is an Expr, a
     float, a string or a tuple of these, as `ir.read.read_attrs` gives it."""
 
@@ -43,7 +43,6 @@ class Instruction:
     operands: tuple[int, ...]
     attrs: tuple[tuple[str, Any], ...]
     type: TensorType
-    span: Span | None = field(default=None, compare=False)
 
     def attr(self, key: str) -> Any:
         """The attribute called `key`, or None."""
@@ -51,12 +50,11 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(Spanned):
     """An output: the id of a value, and its name, empty when it has none."""
 
     id: int
     name: str = ""
-    span: Span | None = field(default=None, compare=False)
 
     @property
     def called(self) -> str:
@@ -84,14 +82,14 @@ def parse(text: str) -> CoreModule:
             items = read_at(read_attrs, attrs, text) if attrs is not None else ()
             ids = tuple(int(o[1:]) for o in operands if o is not None)
             instructions.append(
-                Instruction(int(id[1:]), str(opcode), ids, items, read_short(type, text), token_span(id))
+                Instruction(int(id[1:]), str(opcode), ids, items, read_short(type, text), span=token_span(id))
             )
         else:
             for result in part.children:
                 if result is not None:
                     name, id = result.children
                     outputs.append(
-                        Output(int(id[1:]), name_of(name.children[0]) if name is not None else "", token_span(id))
+                        Output(int(id[1:]), name_of(name.children[0]) if name is not None else "", span=token_span(id))
                     )
     return CoreModule(tuple(instructions), tuple(outputs))
 

@@ -93,7 +93,7 @@ class _Program(GraphReader):
                 self.check(graph)
         if self.faults:
             return None
-        outputs = tuple(Tensor(p.name, p.type, p.attrs, p.span) for p in main.results)
+        outputs = tuple(Tensor(p.name, p.type, p.attrs, span=p.span) for p in main.results)
         defaults = tuple((s, size) for s, size in main.symbols if size is not None)
         if defaults and not any(s.name == "default" for s in said["shapes"]):
             said["shapes"].insert(0, Shapes("default", defaults))
@@ -106,7 +106,7 @@ class _Program(GraphReader):
             return Range(str(part.children[0]), int(part.children[1]), int(part.children[2]))
         if part.data == "must_fuse":
             tokens = [ident.children[0] for ident in part.children]
-            return tiny.MustFuse(tuple(map(name_of, tokens)), token_span(tokens[0]))
+            return tiny.MustFuse(tuple(map(name_of, tokens)), span=token_span(tokens[0]))
         name = name_of(part.children[0].children[0])
         if part.data == "model":
             return name
@@ -117,7 +117,7 @@ class _Program(GraphReader):
     def alone(self, graph: Graph) -> tuple[list[Tensor], list[tuple[str, Ref]]]:
         """The inputs and the results of a graph that nothing calls: its shape variables are symbols."""
         scope = Scope({s: Expr.of(s) for s, _ in graph.symbols}, dict.fromkeys(graph.broken))
-        inputs = [Tensor(p.name, p.type, p.attrs, p.span) for p in graph.params]
+        inputs = [Tensor(p.name, p.type, p.attrs, span=p.span) for p in graph.params]
         for tensor, param in zip(inputs, graph.params):
             scope.variables[param.name] = self.builder.input(tensor, Place(param.span))
         return inputs, self.outputs(graph, self.run(graph, scope, "", {}), scope.symbols)

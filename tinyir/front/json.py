@@ -329,7 +329,7 @@ class _Reader(SignatureReader):
                     self.fault("E0202", node, name, name=name, near=near(name, [*self.refs, *self.given_by]))
                 values += [ref.name for ref in map(self.refs.get, tensors) if ref is not None]
             if values:
-                found.append(tiny.MustFuse(tuple(dict.fromkeys(values)), self.places.of(group)))
+                found.append(tiny.MustFuse(tuple(dict.fromkeys(values)), span=self.places.of(group)))
         return tuple(found)
 
     @staticmethod

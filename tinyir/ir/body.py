@@ -30,8 +30,8 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Union
 
-from ..kit.records import dataclass, field, fields, replace
-from ..kit.span import Span
+from ..kit.records import dataclass, fields, replace
+from ..kit.span import Spanned
 from ..kit.text import show_list
 from .expr import Bound, Expr, Like, show_guard
 from .model import show_name
@@ -50,7 +50,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Read:
+class Read(Spanned):
     """One element of a tensor, buffer, shared array or register. `slot` is the ring slot of a shared array (gpu
     only)."""
 
@@ -58,27 +58,24 @@ class Read:
     index: tuple[Expr, ...]
     dtype: DType
     slot: Expr | None = None
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Ref:
+class Ref(Spanned):
     """A value. `index` is None for the current point; else it gives each of the value's free axes, in the region's
     order."""
 
     name: str
     dtype: DType
     index: tuple[Expr, ...] | None = None
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal:
+class Literal(Spanned):
     """A number of the dtype. -0.0 is another number than 0.0, and nan is itself."""
 
     value: float | int | bool
     dtype: DType
-    span: Span | None = None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Literal) or self.dtype != other.dtype:
@@ -92,37 +89,34 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class Index(Spanned):
     """An integer expression over axes and symbols, as a number of the dtype."""
 
     expr: Expr
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Unary:
+class Unary(Spanned):
     """`op(x)`, op being a unary row of the op table in lower case."""
 
     op: str
     x: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Binary:
+class Binary(Spanned):
     """`op(left, right)`. The operands have one dtype; MUL may widen to a dtype that holds the product exactly."""
 
     op: str
     left: Body
     right: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Ternary:
+class Ternary(Spanned):
     """`where(first, second, third)`: `first` is bool and chosen at run time; Select is the choice that axes alone
     decide."""
 
@@ -131,22 +125,20 @@ class Ternary:
     second: Body
     third: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Select:
+class Select(Spanned):
     """`then` where the guard holds, else `other`; `then` is not read outside the guard."""
 
     guard: tuple[Bound, ...]
     then: Body
     other: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Reduce:
+class Reduce(Spanned):
     """The fold of `body` over `axes` by the reducer `op` (sum, prod, max, min, argmax, argmin) in the accumulator
     `dtype`. `init` is None for the reducer's neutral element. Over no element at all the value is the neutral
     element."""
@@ -156,11 +148,10 @@ class Reduce:
     body: Body
     dtype: DType
     init: float | int | bool | None = None
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class BroadcastInDim:
+class BroadcastInDim(Spanned):
     """The operand, constant along the axes that it has not. Axis j of the operand is axis dims[j] of `axes`; `axes` is
     None for all of the region's axes."""
 
@@ -168,21 +159,19 @@ class BroadcastInDim:
     dims: tuple[int, ...]
     dtype: DType
     axes: tuple[str, ...] | None = None
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Transpose:
+class Transpose(Spanned):
     """The operand with its axes exchanged: axis j of the result is axis perm[j] of the operand; both have one size."""
 
     x: Body
     perm: tuple[int, ...]
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Gather:
+class Gather(Spanned):
     """`body` at the point of `axis` that the integer `at` gives: a negative one counts from the end; outside the extent
     it is 0."""
 
@@ -190,11 +179,10 @@ class Gather:
     at: Body
     body: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Scatter:
+class Scatter(Spanned):
     """`base`, folded (`op`: update, sum, prod, max, min) with every `update` over `axes` whose `at` is the point's
     `axis`, in their order; a place outside the extent is dropped, a negative one counts from the end."""
 
@@ -205,11 +193,10 @@ class Scatter:
     at: Body
     base: Body
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Scan:
+class Scan(Spanned):
     """The fold of `body` along `axis` up to this point, from the end when `reverse`, without this point when
     `exclusive`."""
 
@@ -219,18 +206,16 @@ class Scan:
     dtype: DType
     reverse: bool = False
     exclusive: bool = False
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Random:
+class Random(Spanned):
     """Element number `index` of the Philox stream of `seed` and `offset`."""
 
     index: Expr
     seed: int
     offset: int
     dtype: DType
-    span: Span | None = field(default=None, compare=False)
 
 
 Body = Union[  # noqa: UP007

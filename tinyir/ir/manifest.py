@@ -33,8 +33,8 @@ from typing import Any
 
 from ..kit.diag import Diag, Edit, Label, Refused
 from ..kit.phrase import Phrase
-from ..kit.records import dataclass, field, replace
-from ..kit.span import Span, span_of
+from ..kit.records import dataclass, replace
+from ..kit.span import Span, Spanned, span_of
 from ..kit.text import VERSION, Grammar, body_of, header, show_list, token_span
 from ..target.arch import ARCHS
 from . import region as region_text
@@ -66,7 +66,7 @@ class TensorMap:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Spanned):
     """One kernel call. `entry` is its name in the code; grid, block and cluster count from x on; `smem` in bytes.
     `flops` and `bytes` are the work of its regions: operations, and bytes when each input is read and each output
     written once. One that `serves` another launch is a part of it. One that `is_once` is made for the constants that
@@ -91,7 +91,6 @@ class Launch:
     is_once: bool = False
     is_early: bool = False
     moved: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    span: Span | None = field(default=None, compare=False)
 
     def elements_before(self, tensor: str, shape: Sequence[Expr]) -> Expr:
         """How many elements of a tensor of this shape are before the one that is handed over."""
@@ -199,7 +198,7 @@ def _launch_of(parts: list[Any]) -> Launch:
         serves is not None and serves.children[-1] is not None,
         early is not None,
         tuple((name, _integers(place)) for name, place in placed if place is not None),
-        token_span(name.children[0]),
+        span=token_span(name.children[0]),
     )
 
 

@@ -34,7 +34,7 @@ from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.quote import quoted
 from ..kit.records import dataclass, field
-from ..kit.span import Span
+from ..kit.span import Span, Spanned
 from ..kit.text import token_span
 from .attrs import BARE, AttrFault, Attrs, read_attr, show_attrs
 from .read import integer_of, name_of, read_at, read_attrs, read_type
@@ -85,13 +85,12 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Spanned):
     """An input or output of the model. `attrs` hold what differs from the defaults."""
 
     name: str
     type: TensorType
     attrs: Attrs = ()
-    span: Span | None = field(default=None, compare=False)
 
     def attr(self, key: str) -> Any:
         """The attribute, or its default (role data, mutability immutable, storage gmem, layout row_major, else
@@ -255,7 +254,7 @@ def model_of(tree: Any, whole: str) -> Model:
             attrs = read_schema(
                 items, TENSOR_ATTRS, name_of(token), token_span(attrs_token) if attrs_token is not None else span
             )
-            tensor = Tensor(name_of(token), read_at(read_type, type_token, whole), attrs, span)
+            tensor = Tensor(name_of(token), read_at(read_type, type_token, whole), attrs, span=span)
             (inputs if direction == "in" else outputs).append(tensor)
         elif part.data == "range":
             symbol, low, high = part.children

@@ -76,7 +76,7 @@ def _states_dtype(tree: Any) -> bool:
 def _typed(literal: Literal, dtype: DType | None, names: Names) -> Literal:
     if dtype is None:
         raise refuse("E1411", names.at, value=literal.value, span=literal.span)
-    return Literal(_value_of(dtype, literal.value, names, literal.span), dtype, literal.span)
+    return Literal(_value_of(dtype, literal.value, names, literal.span), dtype, span=literal.span)
 
 
 def _value_of(dtype: DType, number: float | int | bool, names: Names, span: Span) -> float | int | bool:
@@ -115,12 +115,14 @@ def _read_read(parts: list[Any], names: Names) -> Body:
     if len(parts) > 3 or len(parts) == 3 and len(exprs_of(parts[1])) != 1:
         raise refuse("E1412", names.at, name=name, span=span)
     slot = exprs_of(parts[1])[0] if len(parts) == 3 else None
-    return Read(name, exprs_of(parts[-1]), _find(name, names.tensors, span, names), slot, span)
+    return Read(name, exprs_of(parts[-1]), _find(name, names.tensors, span, names), slot, span=span)
 
 
 def _read_ref(parts: list[Any], names: Names) -> Body:
     name, span = name_of(parts[0]), token_span(parts[0])
-    return Ref(name, _find(name, names.values, span, names), None if parts[1] is None else exprs_of(parts[1]), span)
+    return Ref(
+        name, _find(name, names.values, span, names), None if parts[1] is None else exprs_of(parts[1]), span=span
+    )
 
 
 def _number(minus: Any, token: Any) -> float | int | bool:
@@ -137,9 +139,9 @@ def _read_literal(parts: list[Any], names: Names) -> Body:
     minus, token, dtype = parts
     value, span = _number(minus, token), token_span(token)
     if dtype is None:
-        return Literal(value, _UNTYPED, span)
+        return Literal(value, _UNTYPED, span=span)
     found = dtype_named(dtype, names)
-    return Literal(_value_of(found, value, names, span), found, span)
+    return Literal(_value_of(found, value, names, span), found, span=span)
 
 
 def _read_call(parts: list[Any], names: Names) -> Body:
@@ -198,7 +200,7 @@ def _read_call(parts: list[Any], names: Names) -> Body:
             span=span,
         )
     kind = {"unary": Unary, "binary": Binary, "ternary": Ternary}[op.group]
-    return kind(str(word), *first, *same, dtype, span)
+    return kind(str(word), *first, *same, dtype, span=span)
 
 
 def _read_select(parts: list[Any], names: Names) -> Body:
@@ -211,7 +213,7 @@ def _read_select(parts: list[Any], names: Names) -> Body:
             fault=Phrase("the sides of where ... else are {dtype} and {dtype2}", dtype=chosen.dtype, dtype2=rest.dtype),
             span=chosen.span,
         )
-    return Select(guard_of(guard), chosen, rest, chosen.dtype, chosen.span)
+    return Select(guard_of(guard), chosen, rest, chosen.dtype, span=chosen.span)
 
 
 def _axis_from(tree: Any) -> Axis:
@@ -223,7 +225,9 @@ def _read_reduce(parts: list[Any], names: Names) -> Body:
     keyword, op, axes, init, dtype, inside = parts[0], parts[1], parts[2:-3], parts[-3], parts[-2], parts[-1]
     found = _accumulator(dtype, keyword, names)
     start = None if init is None else _value_of(found, _number(*init.children), names, token_span(keyword))
-    return Reduce(str(op), tuple(map(_axis_from, axes)), body_from(inside, names), found, start, token_span(keyword))
+    return Reduce(
+        str(op), tuple(map(_axis_from, axes)), body_from(inside, names), found, start, span=token_span(keyword)
+    )
 
 
 def _accumulator(dtype: Any, keyword: Any, names: Names) -> DType:
@@ -250,7 +254,7 @@ def _read_scan(parts: list[Any], names: Names) -> Body:
         _accumulator(dtype, keyword, names),
         "reverse" in flags,
         "exclusive" in flags,
-        token_span(keyword),
+        span=token_span(keyword),
     )
 
 
@@ -261,7 +265,7 @@ def _ints(tree: Any) -> tuple[int, ...]:
 def _read_broadcast(parts: list[Any], names: Names) -> Body:
     keyword, inside, dims, axes = parts
     x = body_from(inside, names)
-    return BroadcastInDim(x, _ints(dims), x.dtype, None if axes is None else names_in(axes), token_span(keyword))
+    return BroadcastInDim(x, _ints(dims), x.dtype, None if axes is None else names_in(axes), span=token_span(keyword))
 
 
 def names_in(tree: Any) -> tuple[str, ...]:
@@ -271,13 +275,13 @@ def names_in(tree: Any) -> tuple[str, ...]:
 
 def _read_transpose(parts: list[Any], names: Names) -> Body:
     x = body_from(parts[1], names)
-    return Transpose(x, _ints(parts[2]), x.dtype, token_span(parts[0]))
+    return Transpose(x, _ints(parts[2]), x.dtype, span=token_span(parts[0]))
 
 
 def _read_gather(parts: list[Any], names: Names) -> Body:
     keyword, axis, size, at, inside = parts
     body = body_from(inside, names)
-    return Gather(Axis(str(axis), expr_of(size)), body_from(at, names), body, body.dtype, token_span(keyword))
+    return Gather(Axis(str(axis), expr_of(size)), body_from(at, names), body, body.dtype, span=token_span(keyword))
 
 
 def _read_scatter(parts: list[Any], names: Names) -> Body:
@@ -299,14 +303,14 @@ def _read_scatter(parts: list[Any], names: Names) -> Body:
         body_from(at, names),
         base,
         base.dtype,
-        token_span(keyword),
+        span=token_span(keyword),
     )
 
 
 def _read_random(parts: list[Any], names: Names) -> Body:
     keyword, index, attrs, dtype = parts
     read = dict(read_schema(read_at(read_attrs, attrs, names.whole), RANDOM_ATTRS, names.at, token_span(attrs)))
-    return Random(expr_of(index), read["seed"], read["offset"], dtype_named(dtype, names), token_span(keyword))
+    return Random(expr_of(index), read["seed"], read["offset"], dtype_named(dtype, names), span=token_span(keyword))
 
 
 _RULES = {
@@ -314,7 +318,7 @@ _RULES = {
     "value_ref": _read_ref,
     "literal": _read_literal,
     "call": _read_call,
-    "index": lambda parts, names: Index(expr_of(parts[1]), dtype_named(parts[2], names), token_span(parts[0])),
+    "index": lambda parts, names: Index(expr_of(parts[1]), dtype_named(parts[2], names), span=token_span(parts[0])),
     "random": _read_random,
     "broadcast_in_dim": _read_broadcast,
     "transpose": _read_transpose,

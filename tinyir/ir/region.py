@@ -30,8 +30,8 @@ from typing import Any
 
 from ..kit.diag import Diag, Refused
 from ..kit.held import once
-from ..kit.records import dataclass, field, fields
-from ..kit.span import Span
+from ..kit.records import dataclass, field
+from ..kit.span import Spanned
 from ..kit.text import Grammar, body_of, header, token_span
 from . import prove_region, verify_program, verify_region
 from .again import again_of, shown
@@ -56,7 +56,7 @@ MEMORY_ATTRS: dict[str, tuple[str, bool]] = {
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Tensor:
+class Tensor(Spanned):
     """A buffer of the program, or an input or output of a region: memory, contiguous in rows of its last axis, whatever
     the order of the axes in the signature. Attributes, all optional: alignment (bytes), noalias, materialize (gmem,
     deferred: handed to the next region without leaving the chip), alias (the tensor in whose memory a buffer of another
@@ -65,7 +65,6 @@ class Tensor:
     name: str
     type: TensorType
     attrs: Attrs = ()
-    span: Span | None = field(default=None, compare=False)
 
     def attr(self, key: str) -> Any:
         """The attribute called `key`, or None when it is absent."""
@@ -73,17 +72,16 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Let:
+class Let(Spanned):
     """`%name = expr`: one value over the region's axes, and the op of the model that it came from."""
 
     name: str
     expr: Body
     origin: Origin | None = field(default=None, compare=False)
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Yield:
+class Yield(Spanned):
     """`yield output[index] = expr if guard`: the one write of each element of an output."""
 
     output: str
@@ -91,7 +89,6 @@ class Yield:
     expr: Body
     guard: tuple[Bound, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Region:
+class Region(Spanned):
     """One kernel: inputs, outputs, axes (`iters`), values and writes. Regions joined by a deferred buffer share one
     kernel. `must_fuse` are the regions whose values a kernel must compute together, this one among them; empty where
     nobody asked for it, and the plan may make several kernels of the region."""
@@ -123,13 +120,7 @@ class Region:
     lets: tuple[Let, ...]
     yields: tuple[Yield, ...]
     analysis: Analysis | None = None
-    span: Span | None = field(default=None, compare=False)
     must_fuse: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple:
-        return Region, tuple(
-            getattr(self, f.name) for f in fields(self) if f.init
-        )  # another process hashes names otherwise
 
     def let(self, name: str) -> Let | None:
         """The value called `name`, or None."""
@@ -220,7 +211,7 @@ def tensor_of(parts: list[Any], whole: str) -> Tensor:
     read = read_at(read_type, type_token, whole)
     items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
     at = token_span(attrs_token) if attrs_token is not None else span
-    return Tensor(name_of(token), read, read_schema(items, MEMORY_ATTRS, name_of(token), at, read.dtype), span)
+    return Tensor(name_of(token), read, read_schema(items, MEMORY_ATTRS, name_of(token), at, read.dtype), span=span)
 
 
 def _region_of(parts: list[Any], whole: str) -> Region:
@@ -254,7 +245,7 @@ def _region_of(parts: list[Any], whole: str) -> Region:
                         name_of(part.children[0]),
                         body_from(part.children[1], names),
                         origin,
-                        token_span(part.children[0]),
+                        span=token_span(part.children[0]),
                     )
                     lets.append(let)
                     values[let.name] = let.expr.dtype
@@ -266,7 +257,7 @@ def _region_of(parts: list[Any], whole: str) -> Region:
     if faults:
         raise Refused(faults)
     made = tuple(map(tuple, (inputs, outputs, iters, lets, yields)))
-    return Region(name_of(token), *made, analysis, token_span(token), must_fuse)
+    return Region(name_of(token), *made, analysis, must_fuse, span=token_span(token))
 
 
 def _yield_of(parts: list[Any], names: Names, origin: Origin | None) -> Yield:
@@ -279,7 +270,7 @@ def _yield_of(parts: list[Any], names: Names, origin: Origin | None) -> Yield:
         body_from(body, names),
         guard_of(guard) if guard is not None else (),
         origin,
-        token_span(token),
+        span=token_span(token),
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from ..kit.diag import Diag, Refused
 from ..kit.held import once
 from ..kit.records import dataclass, field
-from ..kit.span import Span
+from ..kit.span import Spanned
 from ..kit.text import Grammar, body_of, header, token_span
 from . import verify
 from .attrs import Attrs, show_attrs
@@ -35,7 +35,7 @@ GRAMMAR = Grammar("tiny")
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Value(Spanned):
     """One instruction, `%name = op(operands) {attrs} : type`. Operands are names of values or inputs. `origin` and
     `span` ride along and take no part in equality."""
 
@@ -45,7 +45,6 @@ class Value:
     attrs: Attrs
     type: TensorType
     origin: Origin | None = field(default=None, compare=False)
-    span: Span | None = field(default=None, compare=False)
 
     def attr(self, key: str) -> Any:
         """The attribute called `key`, or None when it is absent."""
@@ -70,11 +69,10 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class MustFuse:
+class MustFuse(Spanned):
     """Values that one kernel must compute, each by its name or by that of a movement of it."""
 
     values: tuple[str, ...]
-    span: Span | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ def program_of(tree: Any, whole: str) -> Module:
             except Refused as fault:
                 faults.extend(fault.diags)
         elif part.data == "must_fuse":
-            must_fuse.append(MustFuse(tuple(map(ref_of, part.children)), token_span(_token_of(part.children[0]))))
+            must_fuse.append(MustFuse(tuple(map(ref_of, part.children)), span=token_span(_token_of(part.children[0]))))
         else:
             output, ref = part.children
             value = ref_of(ref)
@@ -157,7 +155,7 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
         attrs = read_schema(
             items, op.attrs or {}, name, token_span(attrs_token) if attrs_token is not None else span, read.dtype
         )
-    return Value(name, op.name, operands, attrs, read, origin, span)
+    return Value(name, op.name, operands, attrs, read, origin, span=span)
 
 
 def ref_of(tree: Any) -> str:

@@ -223,8 +223,8 @@ def _init_of(cls: Any, every: tuple[Field, ...], frozen: bool) -> Any:
             (named if f.kw_only else plain).append(f.name + default)
         if not frozen:
             lines.append(f"    self.{f.name} = {value}")
-        elif hasattr(cls.__dict__.get(f.name), "__set__"):  # a slot of its own: the quickest way in
-            scope[f"_put{n}"] = cls.__dict__[f.name].__set__
+        elif hasattr(getattr(cls, f.name, None), "__set__"):  # a slot: the quickest way in
+            scope[f"_put{n}"] = getattr(cls, f.name).__set__
             lines.append(f"    _put{n}(self, {value})")
         else:
             lines.append(f"    _set(self, {f.name!r}, {value})")

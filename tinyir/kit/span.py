@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .records import dataclass
+from .records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,13 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spanned:
+    """What may have been read of a text knows its place there, which takes no part in equality."""
+
+    span: Span | None = field(default=None, compare=False, kw_only=True)
 
 
 def span_of(text: str, start: int, end: int) -> Span:

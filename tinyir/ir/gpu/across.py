@@ -15,13 +15,13 @@ A word of status is 0 until it is published; a value of 4 bytes is its upper hal
 from __future__ import annotations
 
 from ...kit.records import dataclass
-from ...kit.span import Span
+from ...kit.span import Spanned
 from ..expr import Expr
-from .memory import Place, place_in_text
+from .memory import Place
 
 
 @dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(Spanned):
     """`ticket turn of scan.ticket[0] below 12 via place`: this CTA's number in the order in which CTAs come, of the 12
     that there are. `place` is shared memory of one i32; the counter counts from 0."""
 
@@ -29,22 +29,20 @@ class Ticket:
     source: Place
     extent: Expr
     via: str
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Publish:
+class Publish(Spanned):
     """`publish total to scan.status[0, row, tile]`, `with scan.held` behind it where the value has 8 bytes: one thread
     says what the tile folds to; `total` has one element, alike in all threads."""
 
     name: str
     to: Place
     held: str = ""
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class LookBack:
+class LookBack(Spanned):
     """`look_back sum total from scan.status[0, row, tile] via before`: `total`, which was published there, becomes what
     the tiles before fold to, alike in all threads. One warp waits for what they publish; of 32 or 1024 tiles the last
     publishes what they fold to. `before` is shared memory of one element."""
@@ -54,7 +52,6 @@ class LookBack:
     source: Place
     via: str
     held: str = ""
-    span: Span | None = place_in_text()
 
 
 ACROSS = (Ticket, Publish, LookBack)

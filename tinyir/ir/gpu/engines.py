@@ -4,66 +4,61 @@ threads."""
 from __future__ import annotations
 
 from ...kit.records import dataclass
-from ...kit.span import Span
+from ...kit.span import Spanned
 from ..body import Body
 from ..expr import Expr
-from .memory import Axes, Guard, Place, place_in_text
+from .memory import Axes, Guard, Place
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(Spanned):
     """`commit %a, %b`: closes the group of cp_async copies that `wait_group` counts."""
 
     tokens: tuple[str, ...]
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class WaitGroup:
+class WaitGroup(Spanned):
     """`wait_group cp_async pending 1 for %a, %b`: all but the last `pending` groups of the engine are done."""
 
     engine: str
     pending: int
     tokens: tuple[str, ...]
-    span: Span | None = place_in_text()
 
 
 ENGINES = ("cp_async", "wgmma", "tma_store")
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Spanned):
     """`wait full[s.slot] phase s.phase for %a, %b`: until the barrier's phase of this parity has completed."""
 
     barrier: Place
     phase: Expr
     tokens: tuple[str, ...] = ()
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Arrive:
+class Arrive(Spanned):
     """`arrive full[p.slot] expect 49152 B`, `arrive empty[s.previous] cluster [0, 1]`: one arrival of the warpgroup, or
     of the thread that a guard has picked; with `cluster` on the barriers of these CTAs."""
 
     barrier: Place
     expect: int = 0
     cluster: tuple[int, ...] = ()
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Spanned):
     """`drain empty from p`: waits until every slot's readers are done, so that no CTA leaves while others still write
     to it."""
 
     barrier: str
     cursor: str
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class TmaLoad:
+class TmaLoad(Spanned):
     """`%t = tma_load a[p.slot] <- A.map[128*tm, 64*k] on full[p.slot] multicast [0, 1]`: a tile of the tensor, zeros
     outside it, box by box. A box that has rows along several dims has all rows of the tile. With `multicast` the CTAs
     of the cluster fetch equal shares of the boxes, and each box goes to all of them. `streamed` at the end: nobody
@@ -75,11 +70,10 @@ class TmaLoad:
     on: Place
     multicast: tuple[int, ...] = ()
     is_streamed: bool = False
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class Send(Spanned):
     """`%t = send parts[2] <- sums[32*c, 0] size [32, 68] to c on joined`: rows of this CTA's shared memory, which are
     one behind another, to the same array of CTA c of the cluster, by the copy engine; they land on that CTA's barrier.
     `%t = send sent <- acc[0, 32*c] size [64, 32] to c on joined`: columns of a warpgroup's accumulator, each thread's
@@ -91,22 +85,20 @@ class Send:
     size: tuple[int, ...]
     cta: Expr
     on: Place
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class TmaStore:
+class TmaStore(Spanned):
     """`%t = tma_store C2.map[128*tm, 256*tn] <- c[64*half, 0]`: a box of shared memory; what is outside the tensor is
     dropped."""
 
     token: str
     to: Place
     source: Place
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRows:
+class StoreRows(Spanned):
     """`store_rows C[m0 + part, 64*j + n0] box [64, 64] <- C.out[o.slot]`: the threads of a warpgroup write a tile of
     shared memory to a tensor whose rows may begin anywhere, in whole accesses but for the ends of each row; what is
     outside the tensor is dropped. `as [B*S, N]` before `box`: the tensor's memory as these dims, row-major. A tile
@@ -116,7 +108,6 @@ class StoreRows:
     box: tuple[Expr, ...]
     source: Place
     dims: tuple[Expr, ...] = ()
-    span: Span | None = place_in_text()
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -125,19 +116,18 @@ class StoreRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class Fence(Spanned):
     """`fence wgmma` (registers before wgmma), `fence async_proxy` (shared memory before the copy engine), `fence
     mbarrier_init`."""
 
     what: str
-    span: Span | None = place_in_text()
 
 
 FENCES = ("wgmma", "async_proxy", "mbarrier_init")
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(Spanned):
     """`barrier cta`, `barrier cluster`, `barrier warpgroup`, `barrier warp`, or `barrier 1 threads 256`, the named
     barrier that only these threads reach. `barrier cluster arrive` and, further down, `barrier cluster wait` are one
     barrier in two halves, which orders nothing but the set-up of mbarriers: what comes between them need not be waited
@@ -146,32 +136,27 @@ class Barrier:
     scope: str
     threads: int = 0
     half: str = ""
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class WaitPrevious:
+class WaitPrevious(Spanned):
     """`wait_previous`: until the launch before it has ended, and all that it wrote is seen. A launch whose kernel says
     so may start early: its CTAs come up while the one before it drains. It is outside all blocks, so that every
     thread waits, and before any access to a tensor."""
 
-    span: Span | None = place_in_text()
-
 
 @dataclass(frozen=True, slots=True)
-class LaunchNext:
+class LaunchNext(Spanned):
     """`launch_next`: from where all CTAs have come here on, or have ended, those of a launch behind that may start
     early come up. Not before `wait_previous`: so whatever starts early finds one launch before it that may still
     run, and not more."""
-
-    span: Span | None = place_in_text()
 
 
 EARLY = (WaitPrevious, LaunchNext)
 
 
 @dataclass(frozen=True, slots=True)
-class Ldmatrix:
+class Ldmatrix(Spanned):
     """`ldmatrix af <- a[s.slot][64*warp.y, 16*kk]`: a warp's operand from shared memory, or a warpgroup's left one;
     `trans`: the tile is transposed to it. `low al`: each word as high + low / 1024, both of 11 bits
     (`target.tf32`); `to` has the high ones."""
@@ -180,32 +165,29 @@ class Ldmatrix:
     source: Place
     is_transposed: bool = False
     low: Place | None = None
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(Spanned):
     """`split bl[c.slot] <- b[c.slot]`: of every word of a tile what a matrix unit does not look at, times 1024; by the
     threads of the role."""
 
     to: Place
     source: Place
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Resum:
+class Resum(Spanned):
     """`resum acc[r, n] over k: K = mul(A[row, k], B[k, col])`: an element of a matrix in registers that is not finite
     becomes the sum in fp32, one after the other."""
 
     to: Place
     over: Axes
     value: Body
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Mma:
+class Mma(Spanned):
     """`mma acc += af * bf shape m16n8k16`: the warp's tensor-core product, done when the statement is. `p[0, 16]` as
     the left operand: 16 columns of a wider one, from there on. `math tf32` or `math tf32x3` after the shape says how
     fp32 factors are multiplied (`ir.plan.words`)."""
@@ -215,11 +197,10 @@ class Mma:
     b: Place
     shape: str
     math: str = ""
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Wgmma:
+class Wgmma(Spanned):
     """`%t = wgmma acc += a[s.slot][64*half, 0] * b[s.slot] shape m64n256k16 steps 4 zero k = 0`: a warpgroup's product,
     asynchronous.
 
@@ -237,22 +218,20 @@ class Wgmma:
     a_transposed: bool = False
     b_transposed: bool = False
     zero: Guard | None = None  # None: accumulate; (): always from zero
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class RowReduce:
+class RowReduce(Spanned):
     """`row_reduce sum sc into z`: folds each row of a wgmma or mma matrix, or of `row_parts`, and what z has of that
     row; into `rows` whole, into `row_parts` each thread what it holds."""
 
     op: str
     source: str
     to: str
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class WarpReduce:
+class WarpReduce(Spanned):
     """`warp_reduce sum x width 32`: every element of a thread's array becomes the fold over `width` neighbouring
     lanes; with `exclusive` behind the op, over those of them before the thread's own."""
 
@@ -260,11 +239,10 @@ class WarpReduce:
     name: str
     width: int = 32
     is_exclusive: bool = False
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class BlockReduce:
+class BlockReduce(Spanned):
     """`block_reduce sum x via part`: every element of a thread's array becomes the fold over the CTA; `part` holds one
     element a warp. `fresh` behind it: since a barrier nobody has touched `part`, so that none is needed before the
     first write to it."""
@@ -273,11 +251,10 @@ class BlockReduce:
     name: str
     via: str
     is_fresh: bool = False
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class BlockScan:
+class BlockScan(Spanned):
     """`block_scan sum x after carry via part`, `exclusive` behind the op: a thread's x becomes carry folded with the x
     of the threads before it and (unless exclusive) its own; carry, alike in all threads, becomes the fold with all of
     them. Of several elements x[0] of all threads comes before x[1] of any; carry has one. `part` holds as many for each
@@ -288,4 +265,3 @@ class BlockScan:
     name: str
     carry: str
     via: str = ""
-    span: Span | None = place_in_text()

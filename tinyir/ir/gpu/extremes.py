@@ -6,28 +6,25 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.records import dataclass
-from ...kit.span import Span
+from ...kit.span import Spanned
 from ..expr import Bound, Expr
 from ..intervals import Interval
-from .memory import place_in_text
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class Least(Spanned):
     """`least end = [S, m0 + 192]`: an integer of the thread, the least of these."""
 
     name: str
     of: tuple[Expr, ...]
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
+class Most(Spanned):
     """`most first = [0, m0 - W]`: an integer of the thread, the most of these."""
 
     name: str
     of: tuple[Expr, ...]
-    span: Span | None = place_in_text()
 
 
 EXTREMES = (Least, Most)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from ...kit.records import dataclass, field
-from ...kit.span import Span
+from ...kit.records import dataclass
+from ...kit.span import Spanned
 from ..body import Body, Literal
 from ..expr import Bound, Expr
 from ..model import show_name
@@ -31,22 +30,16 @@ class Place:
         return show_name(self.name) + slot + (f"[{', '.join(map(str, self.index))}]" if self.index else "")
 
 
-def place_in_text() -> Any:
-    """The field of a statement that says where it is; it takes no part in equality."""
-    return field(default=None, compare=False, kw_only=True)
-
-
 @dataclass(frozen=True, slots=True)
-class Assume:
+class Assume(Spanned):
     """`assume GUARD`: the kernel may be launched only where the guard holds; what a vector width or a missing guard
     rests on."""
 
     guard: Guard
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Spanned):
     """`shared a : fp16[128, 32] ring 3 swizzle 64`: a tile in shared memory; `swizzle` is the XOR pattern's span in
     bytes, 0 for a plain array, 16 for a span whose pieces keep their places. The rows of a swizzled tile are as long as
     the span; a wider tile is kept as several of them side by side, each with all rows. `shared part : fp32[64, 132]
@@ -60,7 +53,6 @@ class Shared:
     swizzle: int = 0
     cluster: int = 0
     kind: str = ""
-    span: Span | None = place_in_text()
 
     @property
     def bytes(self) -> int:
@@ -72,7 +64,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True)
-class Reg:
+class Reg(Spanned):
     """`reg acc : fp32[8, 8] = 0`: registers. Without a kind an array of each thread, indexed by constants once loops
     are unrolled.
 
@@ -88,7 +80,6 @@ class Reg:
     ring: int = 1
     kind: str = ""
     init: Body | None = None
-    span: Span | None = place_in_text()
 
     @property
     def is_zeroed(self) -> bool:
@@ -105,18 +96,17 @@ KINDS = ("wgmma", "wgmma_a", "mma", "mma_a", "mma_b", *ROW_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Mbarrier:
+class Mbarrier(Spanned):
     """`mbarrier full ring 4 count 1`: barriers in shared memory that complete a phase after `count` arrivals and all
     expected bytes."""
 
     name: str
     count: int
     ring: int = 1
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class TensorMap:
+class TensorMap(Spanned):
     """`tensor_map A.map = A box [128, 64] swizzle 128`: the descriptor by which the copy engine reads or writes boxes
     of a tensor; `as [B*S, K]` when it sees the tensor's memory with other dims. `round tf32`: fp32 numbers are rounded
     to 11 bits as they are fetched.
@@ -132,22 +122,20 @@ class TensorMap:
     dims: tuple[Expr, ...] = ()
     rounding: str = ""
     windows: Windows | None = None
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class Pick(Spanned):
     """`pick w = [Wq, Wk, Wv] at sibling`: the one of these tensors, or tensor maps, whose number is `sibling`; they are
     alike in type, or in box."""
 
     name: str
     of: tuple[str, ...]
     at: Expr
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(Spanned):
     """`cursor p ring 4 at 2 phase 1`: a walk round a ring. `p.slot`, `p.phase` and `p.previous` (the slot before) are
     its fields."""
 
@@ -155,13 +143,11 @@ class Cursor:
     ring: int
     at: int = 0
     phase: int = 0
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Advance:
+class Advance(Spanned):
     """`advance p`: the next slot; the phase flips at the ring's end. `advance p by steps`: `steps` slots on."""
 
     cursor: str
     by: Expr = Expr.of(1)
-    span: Span | None = place_in_text()

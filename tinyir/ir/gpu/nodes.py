@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Union
 
 from ...kit.records import dataclass
-from ...kit.span import Span
+from ...kit.span import Spanned
 from ..body import Body
 from ..expr import Expr
 from .across import LookBack, Publish, Ticket
@@ -62,43 +62,39 @@ from .memory import (
     Reg,
     Shared,
     TensorMap,
-    place_in_text,
 )
 
 # --- integers, values, control
 
 
 @dataclass(frozen=True, slots=True)
-class Let:
+class Let(Spanned):
     """`let m0 = 128*cta.y`: an integer of the thread."""
 
     name: str
     value: Expr
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Choose:
+class Choose(Spanned):
     """`choose k = idx[i] below N`: an integer that the data give, as a place of 0..N: a negative one counts from the
     end, and one that is outside becomes -1."""
 
     name: str
     value: Body
     extent: Expr
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Value(Spanned):
     """`%relu = relu(%bias_add)`: a scalar of the thread, in a register."""
 
     name: str
     value: Body
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class For:
+class For(Spanned):
     """`for k in 0..K step 16 unroll`: low <= k < high. `unroll`: 1 not at all, 4 by four, 0 whole (written `unroll`
     alone).
 
@@ -117,21 +113,19 @@ class For:
     via: str = ""
     full: str = ""
     empty: str = ""
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class If:
+class If(Spanned):
     """`if GUARD` and, where there is one, `else`."""
 
     guard: Guard
     body: tuple[Statement, ...]
     otherwise: tuple[Statement, ...] = ()
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class Role(Spanned):
     """`role consumer warpgroups 1..3 regs 232`: what these warps (first <= w < last) do; `warpgroup.index` counts from
     the first."""
 
@@ -141,7 +135,6 @@ class Role:
     last: int
     body: tuple[Statement, ...]
     regs: int = 0
-    span: Span | None = place_in_text()
 
     @property
     def threads(self) -> int:
@@ -150,7 +143,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(Spanned):
     """`order [tm, tn] = tile in [tiles.m, tiles.n] group 8`: the tile's coordinates, so that neighbours in time share
     L2. Without a group column by column: one division, where a group takes three. `group 8 turning`: every other group
     takes its columns from the last to the first, so that a CTA whose tile is long in one group has a short one in the
@@ -161,11 +154,10 @@ class Order:
     extents: tuple[Expr, ...]
     group: int = 0
     is_turning: bool = False
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class Each(Spanned):
     """`each r, c of acc`: those elements of a matrix in registers that this thread holds; r, c are their coordinates in
     it. `each r, c of acc[0, 64*j] size [64, 64]`: of a piece of it, r, c counting from its corner. `each r of top`: of
     `rows`, `row_parts` and those of an `mma` matrix, the rows of which this thread holds elements. `each r, c of bias`:
@@ -179,25 +171,23 @@ class Each:
     at: tuple[Expr, ...] = ()
     size: tuple[int, ...] = ()
     is_approx: bool = False
-    span: Span | None = place_in_text()
 
 
 # --- elements
 
 
 @dataclass(frozen=True, slots=True)
-class Assign:
+class Assign(Spanned):
     """`x[v] = ...`, or `x[v] over v: 4 = ... vector 4`: registers of this thread."""
 
     to: Place
     value: Body
     over: Axes = ()
     vector: int = 1
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class Store(Spanned):
     """`store C2[row, col] = ...`: this thread writes to a tensor or to shared memory; `over` and `vector` as in Assign.
     `by stmatrix`: inside `each`, the elements of eight columns are written by their warp in one instruction."""
 
@@ -206,21 +196,19 @@ class Store:
     over: Axes = ()
     vector: int = 1
     by: str = ""
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Atomic:
+class Atomic(Spanned):
     """`atomic sum Y[i] = ...`: fold into a tensor's element; the order of the threads is not defined."""
 
     op: str
     to: Place
     value: Body
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Spanned):
     """`copy a[r, c] over r: 128, c: 16 with i0 = m0 + r, k0 = k + c = A[i0, k0] where ... else 0.0`: all threads of the
     CTA (or role) together; neighbouring threads take neighbouring vectors. `with` names integers of one point. Ends
     when this thread's part is written: others see it after a barrier."""
@@ -230,11 +218,10 @@ class Copy:
     value: Body
     vector: int = 1
     lets: Lets = ()
-    span: Span | None = place_in_text()
 
 
 @dataclass(frozen=True, slots=True)
-class CpAsync:
+class CpAsync(Spanned):
     """`%t = cp_async a[s][r, c] over ... = A[...] where ... else 0.0 vector 8`: as Copy, but the bytes land later."""
 
     token: str
@@ -243,7 +230,6 @@ class CpAsync:
     value: Body
     vector: int = 1
     lets: Lets = ()
-    span: Span | None = place_in_text()
 
 
 Statement = Union[  # noqa: UP007
@@ -300,7 +286,7 @@ PRODUCERS = (CpAsync, TmaLoad, Send, TmaStore, Wgmma)
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
-class Kernel:
+class Kernel(Spanned):
     """`kernel qk.pv of qk, pv : sm90 grid [...] block [384] cluster [2]`: a kernel and its first launch. `regions` are
     those that it computes; grid and block count from x on. `regs 128` holds the compiler to this number of registers a
     thread (0: to what the block size allows). `kernel gemm.2.pad of gemm for gemm.2` is launched only where gemm.2 is,
@@ -317,7 +303,6 @@ class Kernel:
     regs: int = 0
     serves: str = ""
     is_once: bool = False
-    span: Span | None = place_in_text()
 
     @property
     def threads(self) -> int:
@@ -329,7 +314,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Spanned):
     """`launch fc2 as fc1 with X = H, W1 = W2, H = Y`: one more launch of the kernel fc1, for a region that is the same
     but for names. `passed` gives for each tensor of the kernel that is another one here the tensor in its place. `fed =
     fed at [3]`: what the kernel reads of it at [0, i, k] is read at [3, i, k], and at [1, i, k] at [4, i, k]; axes
@@ -343,7 +328,6 @@ class Launch:
     serves: str = ""
     is_once: bool = False
     moved: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    span: Span | None = place_in_text()
 
 
 def kernel_named(launch: Kernel | Launch) -> str:

@@ -164,7 +164,7 @@ class _Bounded:
     def _region(self, word: str, lets: list[Let], buffers: tuple[Tensor, ...], read: tuple[Tensor, ...] = ()) -> Region:
         """A region of the blocks of rows, each of whose last values is written to a buffer."""
         iters = (*self.outer, self.block)
-        whole = Region("", (*self.region.inputs, *read), (), iters, (), (), None, self.region.span)
+        whole = Region("", (*self.region.inputs, *read), (), iters, (), (), span=self.region.span)
         name = free_name(f"{self.region.name}.{word}", self.names.regions)
         yields = tuple(
             Yield(buffer.name, self.index, Ref(let.name, let.expr.dtype), (), let.origin)

@@ -142,7 +142,9 @@ def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str], m
     names.add(name)
     origin = next(let.origin for let in one.lets if isinstance(let.expr, Reduce))
     item = Yield(name, index, Read(read.tensor, source, read.dtype), (), origin)
-    region = Region(name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, one.span)
+    region = Region(
+        name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, span=one.span
+    )
     own = {at: tensor.type.shape[at] - 1 - e if at in mirrored else e for at, e in enumerate(read.index)}
     return Side(read, region, Read(name, tuple(own[at] for at in places), read.dtype))
 
@@ -158,5 +160,5 @@ def _laid_out(one: Region, read: Read, axes: tuple[Axis, ...], names: set[str]) 
     source = Read(read.tensor, tuple(e.substitute(at) for e in read.index), read.dtype)
     item = Yield(name, tuple(Expr.of(i.name) for i in iters), source, (), origin)
     out = Tensor(name, TensorType(read.dtype, tuple(i.size for i in iters)))
-    region = Region(name, (tensor,), (out,), iters, (), (item,), None, one.span)
+    region = Region(name, (tensor,), (out,), iters, (), (item,), span=one.span)
     return Side(read, region, Read(name, tuple(Expr.of(a.name) for a in axes), read.dtype))

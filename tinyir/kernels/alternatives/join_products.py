@@ -188,5 +188,5 @@ def _all_of(first: Region, tensors: list[Tensor], at: int, names: Names, taken: 
     name = free_name(wanted, names.memory | names.regions | taken)
     item = Yield(name, tuple(index), value, (), first.yields[0].origin)  # type: ignore[arg-type]
     made = Tensor(name, TensorType(dtype, tuple(shape)))
-    one = Region(name, tuple(dict.fromkeys(tensors)), (made,), iters, (), (item,), None, first.span)
+    one = Region(name, tuple(dict.fromkeys(tensors)), (made,), iters, (), (item,), span=first.span)
     return replace(one, analysis=analyse(one))

@@ -177,7 +177,9 @@ def _side(
     let = next(let for let in one.lets if isinstance(let.expr, Reduce))
     body = Select(guard, source, literal(0, read.dtype), read.dtype) if guard else source
     item = Yield(name, index, body, (), let.origin)
-    made = Region(name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, one.span)
+    made = Region(
+        name, (tensor,), (Tensor(name, TensorType(read.dtype, shape)),), iters, (), (item,), None, span=one.span
+    )
     product = let.expr.body
     work = next(f for f in (product.left, product.right) if f == read or isinstance(f, Select) and f.then == read)
     return Side(work, made, Read(name, (*own, Expr.of(row.name)), read.dtype))

@@ -382,8 +382,7 @@ def _side(
             iters,
             (),
             (Yield(read.tensor, index, body, (), one.let(kernel.value).origin),),
-            None,
-            one.span,
+            span=one.span,
         ),
         read,
     )

@@ -243,7 +243,7 @@ def _both(
     made = Tensor(name, TensorType(dtype, tuple(2 * columns if n == at else size for n, size in enumerate(shape))))
     value = Select((Bound(Expr.of(side), upper=ONE),), first, second, dtype)
     item = Yield(name, tuple(index), value, (), reader.yields[0].origin)
-    one = Region(name, tuple(dict.fromkeys(tensors)), (made,), tuple(iters), (), (item,), None, reader.span)
+    one = Region(name, tuple(dict.fromkeys(tensors)), (made,), tuple(iters), (), (item,), span=reader.span)
     return replace(one, analysis=analyse(one))
 
 

@@ -143,7 +143,7 @@ def region_of(
     )
     kept = tuple(a for a in whole.iters if is_whole or a.name in used)
     part = Region(
-        name, tuple(known[t] for t in read), tuple(known[t] for t in written), kept, lets, yields, None, whole.span
+        name, tuple(known[t] for t in read), tuple(known[t] for t in written), kept, lets, yields, span=whole.span
     )
     return replace(part, analysis=analyse(part))
 

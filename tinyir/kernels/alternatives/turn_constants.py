@@ -98,7 +98,7 @@ def _parts(one: Region, orders: dict[str, tuple[int, ...]], names: set[str]) -> 
         copies[name] = Tensor(free_name(f"{one.name}.{name}", taken), TensorType(tensor.type.dtype, shape))
         taken.add(copies[name].name)
         item = Yield(copies[name].name, index, Read(name, source, tensor.type.dtype), (), one.yields[0].origin)
-        region = Region(copies[name].name, (tensor,), (copies[name],), iters, (), (item,), None, one.span)
+        region = Region(copies[name].name, (tensor,), (copies[name],), iters, (), (item,), span=one.span)
         made.append(replace(region, analysis=analyse(region)))
 
     def put(body: Body) -> Body:

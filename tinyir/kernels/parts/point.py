@@ -175,7 +175,7 @@ class Values:
                 replace(self, sides=(*self.sides, (guard, is_then))).at(side)
                 for side, is_then in ((body.then, True), (body.other, False))
             )
-            return Select(guard, *sides, body.dtype, body.span)
+            return Select(guard, *sides, body.dtype, span=body.span)
         return substitute_here(rebuild(body, self.at), self.point)
 
     def name_values(self, through: Callable[[Body], Body] = lambda body: body) -> list[Statement]:
