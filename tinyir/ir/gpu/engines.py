@@ -23,7 +23,7 @@ class WaitGroup(Spanned):
 
     engine: str
     pending: int
-    tokens: tuple[str, ...]
+    tokens: tuple[str, ...] = ()
 
 
 ENGINES = ("cp_async", "wgmma", "tma_store")

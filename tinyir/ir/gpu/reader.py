@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Phrase
-from ...kit.records import replace
 from ...kit.span import Span
 from ...kit.text import token_span
 from ..body import Body
-from ..expr import ONE, Expr
+from ..expr import Expr
 from ..plan import Module as PlanModule
 from ..read import expr_of, exprs_of, guard_of, line_span, name_of, read_at, read_type
 from ..read_body import Names, body_from
@@ -154,26 +153,30 @@ class _Reader:
 
     def _statement(self, line: _Line, span: Span) -> Statement:
         word, parts = line.tree.data, line.tree.children
-        if word in _BLOCKS:
+        if word not in _FORMS:
             return getattr(self, f"_{word}")(parts, line, span)
-        return getattr(self, f"_{word}")(parts, span)
+        kind, fields = _FORMS[word]
+        given: dict[str, Any] = {}
+        for (field, read), part in zip(fields, parts):
+            if read is None:
+                given[field] = part is not None
+            elif part is not None:
+                given[field] = getattr(self, read)(part, given) if isinstance(read, str) else read(part)
+        if word in _BLOCKS:
+            given["body"] = self._inner(line)
+        return kind(**given, span=span)
 
-    # --- facts, memory, registers, barriers
-
-    def _assume(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Assume(guard_of(p[0]), span=span)
-
-    def _shared(self, p: list[Any], span: Span) -> Statement:
+    def _shared(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, type_, ring, swizzle, across, kind = p
         read = read_at(read_type, type_, self.whole)
         name = _name(name)
         self._declare(name, read.dtype, ring if across is None else across)
         return nodes.Shared(name, read, _int(ring, 1), _int(swizzle, 0), _int(across, 0), str(kind or ""), span=span)
 
-    def _reg(self, p: list[Any], span: Span) -> Statement:
+    def _reg(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, type_, ring, kind, init = p
         read = read_at(read_type, type_, self.whole)
-        start = self._body(init, read.dtype) if init is not None else None
+        start = body_from(init, self.names, read.dtype) if init is not None else None
         name = _name(name)
         self._declare(name, read.dtype, ring)
         return nodes.Reg(name, read, _int(ring, 1), str(kind or ""), start, span=span)
@@ -182,12 +185,12 @@ class _Reader:
         self.names.tensors[name] = dtype
         (self.rings.add if ring is not None else self.rings.discard)(name)
 
-    def _mbarrier(self, p: list[Any], span: Span) -> Statement:
+    def _mbarrier(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, ring, count = p
         (self.rings.add if ring is not None else self.rings.discard)(str(name))
         return nodes.Mbarrier(str(name), int(count), _int(ring, 1), span=span)
 
-    def _tensor_map(self, p: list[Any], span: Span) -> Statement:
+    def _tensor_map(self, p: list[Any], line: _Line, span: Span) -> Statement:
         name, tensor, view, box, swizzle, rounding = p
         return nodes.TensorMap(
             str(name),
@@ -200,35 +203,15 @@ class _Reader:
             span=span,
         )
 
-    def _pick(self, p: list[Any], span: Span) -> Statement:
+    def _pick(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, at = p
         name, *of = map(_name, names)
         if of[0] in self.names.tensors:
             self.names.tensors[name] = self.names.tensors[of[0]]
         return nodes.Pick(name, tuple(of), expr_of(at), span=span)
 
-    def _cursor(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Cursor(str(p[0]), _int(p[1], 1), int(p[2] or 0), int(p[3] or 0), span=span)
-
-    def _advance(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Advance(str(p[0]), expr_of(p[1]) if p[1] is not None else ONE, span=span)
-
-    # --- integers, values, control
-
-    def _let_integer(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Let(str(p[0]), expr_of(p[1]), span=span)
-
-    def _least(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Least(str(p[0]), exprs_of(p[1]), span=span)
-
-    def _most(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Most(str(p[0]), exprs_of(p[1]), span=span)
-
-    def _choose(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Choose(str(p[0]), self._body(p[1]), expr_of(p[2]), span=span)
-
-    def _let(self, p: list[Any], span: Span) -> Statement:
-        value = self._body(p[1])
+    def _let(self, p: list[Any], line: _Line, span: Span) -> Statement:
+        value = body_from(p[1], self.names)
         self.names.values[name_of(p[0])] = value.dtype
         return nodes.Value(name_of(p[0]), value, span=span)
 
@@ -243,21 +226,14 @@ class _Reader:
             body,
             expr_of(step) if step is not None else Expr.of(1),
             1 if unroll is None else int(unroll.children[0] or 0),
-            None if of is None else self._place(of),
+            None if of is None else self.place(of),
             "" if via is None else _name(via),
             str(full),
             str(empty),
             span=span,
         )
 
-    def _if(self, p: list[Any], line: _Line, span: Span) -> Statement:
-        return nodes.If(guard_of(p[0]), self._inner(line), span=span)
-
-    def _role(self, p: list[Any], line: _Line, span: Span) -> Statement:
-        name, unit, first, last, regs = p
-        return nodes.Role(str(name), str(unit), int(first), int(last), self._inner(line), int(regs or 0), span=span)
-
-    def _order(self, p: list[Any], span: Span) -> Statement:
+    def _order(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, tile, extents, group, turning = p
         return nodes.Order(
             tuple(map(str, names)), expr_of(tile), exprs_of(extents), int(group or 0), turning is not None, span=span
@@ -265,40 +241,17 @@ class _Reader:
 
     def _each(self, p: list[Any], line: _Line, span: Span) -> Statement:
         *names, of, size, approx = p
-        place, sides = self._place(of), _ints(size, self.names.at)
+        place, sides = self.place(of), self.integers(size)
         return nodes.Each(
             tuple(map(str, names)), place.name, self._inner(line), place.index, sides, approx is not None, span=span
         )
 
-    # --- elements
+    def integers(self, tree: Any, given: Any = None) -> tuple[int, ...]:
+        """A list of integers."""
+        return _ints(tree, self.names.at)
 
-    def _assign(self, p: list[Any], span: Span) -> Statement:
-        return self._element(nodes.Assign, p, span)
-
-    def _store(self, p: list[Any], span: Span) -> Statement:
-        *parts, by = p
-        return replace(self._element(nodes.Store, parts, span), by=str(by or ""))
-
-    def _element(self, kind: Any, p: list[Any], span: Span) -> Statement:
-        place, over, value, vector = p
-        to = self._place(place)
-        return kind(to, self._body(value, self._dtype(to)), _axes(over), _int(vector, 1), span=span)
-
-    def _atomic(self, p: list[Any], span: Span) -> Statement:
-        to = self._place(p[1])
-        return nodes.Atomic(str(p[0]), to, self._body(p[2], self._dtype(to)), span=span)
-
-    def _copy(self, p: list[Any], span: Span) -> Statement:
-        to, over, lets, value, vector = self._place(p[0]), *p[1:]
-        return nodes.Copy(to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span)
-
-    def _cp_async(self, p: list[Any], span: Span) -> Statement:
-        token, to, over, lets, value, vector = p[0], self._place(p[1]), *p[2:]
-        return nodes.CpAsync(
-            name_of(token), to, _axes(over), self._body(value, self._dtype(to)), _int(vector, 1), _axes(lets), span=span
-        )
-
-    def _place(self, tree: Any) -> Place:
+    def place(self, tree: Any, given: Any = None) -> Place:
+        """An element, a tile or the corner of one; of what has a ring, in a slot."""
         name, brackets = _name(tree.children[0]), [exprs_of(b) for b in tree.children[1:]]
         has_slot = len(brackets) == 2 or len(brackets) == 1 and name in self.rings
         if len(brackets) > 2 or has_slot and len(brackets[0]) != 1:
@@ -306,143 +259,17 @@ class _Reader:
         slot = brackets[0][0] if has_slot else None
         return Place(name, brackets[-1] if len(brackets) > has_slot else (), slot)
 
-    def _body(self, tree: Any, alone: DType | None = None) -> Body:
-        return body_from(tree, self.names, alone)
+    def body(self, tree: Any, given: Mapping[str, Any]) -> Body:
+        """A value; a number alone has the dtype of the place that it is put to."""
+        return body_from(tree, self.names, self.names.tensors.get(given["to"].name) if "to" in given else None)
 
-    def _dtype(self, place: Place) -> DType | None:
-        return self.names.tensors.get(place.name)
+    def _commit(self, p: list[Any], line: _Line, span: Span) -> Statement:
+        return nodes.Commit(tuple(map(name_of, p)), span=span)
 
-    # --- asynchronous movement and what orders it
-
-    def _commit(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Commit(_values(p), span=span)
-
-    def _wait_group(self, p: list[Any], span: Span) -> Statement:
-        return nodes.WaitGroup(str(p[0]), int(p[1]), _values(p[2]), span=span)
-
-    def _wait(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Wait(self._place(p[0]), expr_of(p[1]), _values(p[2]), span=span)
-
-    def _arrive(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Arrive(self._place(p[0]), int(p[1] or 0), _ints(p[2], self.names.at), span=span)
-
-    def _drain(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Drain(str(p[0]), str(p[1]), span=span)
-
-    def _tma_load(self, p: list[Any], span: Span) -> Statement:
-        token, to, source, on, multicast, streamed = p
-        return nodes.TmaLoad(
-            name_of(token),
-            self._place(to),
-            self._place(source),
-            self._place(on),
-            _ints(multicast, self.names.at),
-            streamed is not None,
-            span=span,
-        )
-
-    def _send(self, p: list[Any], span: Span) -> Statement:
-        token, to, source, size, cta, on = p
-        return nodes.Send(
-            name_of(token),
-            self._place(to),
-            self._place(source),
-            _ints(size, self.names.at),
-            expr_of(cta),
-            self._place(on),
-            span=span,
-        )
-
-    def _tma_store(self, p: list[Any], span: Span) -> Statement:
-        return nodes.TmaStore(name_of(p[0]), self._place(p[1]), self._place(p[2]), span=span)
-
-    def _store_rows(self, p: list[Any], span: Span) -> Statement:
-        to, dims, box, source = p
-        return nodes.StoreRows(
-            self._place(to), exprs_of(box), self._place(source), () if dims is None else exprs_of(dims), span=span
-        )
-
-    def _fence(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Fence(str(p[0]), span=span)
-
-    def _barrier(self, p: list[Any], span: Span) -> Statement:
+    def _barrier(self, p: list[Any], line: _Line, span: Span) -> Statement:
         second = p[1] if len(p) > 1 else None
         half = str(second.children[0]) if hasattr(second, "children") else ""
         return nodes.Barrier(str(p[0]), 0 if second is None or half else int(second), half, span=span)
-
-    # --- between launches
-
-    def _wait_previous(self, p: list[Any], span: Span) -> Statement:
-        return nodes.WaitPrevious(span=span)
-
-    def _launch_next(self, p: list[Any], span: Span) -> Statement:
-        return nodes.LaunchNext(span=span)
-
-    # --- matrix units and reductions
-
-    def _ldmatrix(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Ldmatrix(
-            self._place(p[0]),
-            self._place(p[1]),
-            p[2] is not None,
-            None if p[3] is None else self._place(p[3]),
-            span=span,
-        )
-
-    def _split(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Split(self._place(p[0]), self._place(p[1]), span=span)
-
-    def _resum(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Resum(self._place(p[0]), _axes(p[1]), self._body(p[2]), span=span)
-
-    def _mma(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Mma(str(p[0]), self._place(p[1]), self._place(p[2]), str(p[3]), str(p[4] or ""), span=span)
-
-    def _wgmma(self, p: list[Any], span: Span) -> Statement:
-        token, acc, a, a_trans, b, b_trans, shape, steps, zero = p
-        guard: Guard | None = (
-            None if zero is None else guard_of(zero.children[0]) if zero.children[0] is not None else ()
-        )
-        transposed = a_trans is not None, b_trans is not None
-        return nodes.Wgmma(
-            name_of(token),
-            str(acc),
-            self._place(a),
-            self._place(b),
-            str(shape),
-            int(steps or 1),
-            *transposed,
-            guard,
-            span=span,
-        )
-
-    def _row_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.RowReduce(*map(str, p), span=span)
-
-    def _warp_reduce(self, p: list[Any], span: Span) -> Statement:
-        op, exclusive, name, width = p
-        return nodes.WarpReduce(str(op), _name(name), int(width), exclusive is not None, span=span)
-
-    def _block_reduce(self, p: list[Any], span: Span) -> Statement:
-        return nodes.BlockReduce(str(p[0]), _name(p[1]), str(p[2]), p[3] is not None, span=span)
-
-    def _block_scan(self, p: list[Any], span: Span) -> Statement:
-        op, exclusive, name, carry, via = p
-        return nodes.BlockScan(str(op), exclusive is not None, _name(name), _name(carry), str(via or ""), span=span)
-
-    # --- between the CTAs of a launch
-
-    def _ticket(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Ticket(str(p[0]), self._place(p[1]), expr_of(p[2]), _name(p[3]), span=span)
-
-    def _publish(self, p: list[Any], span: Span) -> Statement:
-        return nodes.Publish(_name(p[0]), self._place(p[1]), _name(p[2]) if p[2] is not None else "", span=span)
-
-    def _look_back(self, p: list[Any], span: Span) -> Statement:
-        op, name, source, via, held = p
-        return nodes.LookBack(
-            str(op), _name(name), self._place(source), _name(via), _name(held) if held is not None else "", span=span
-        )
 
 
 def _name(tree: Any) -> str:
@@ -463,9 +290,76 @@ def _int(tree: Any, default: int) -> int:
 
 
 def _axes(tree: Any) -> Axes:
-    return () if tree is None else tuple((str(a.children[0]), expr_of(a.children[1])) for a in tree.children)
+    return tuple((str(a.children[0]), expr_of(a.children[1])) for a in tree.children)
 
 
 def _values(tree: Any) -> tuple[str, ...]:
-    tokens: Iterator[Any] = iter(tree if isinstance(tree, list) else tree.children if tree is not None else ())
-    return tuple(map(name_of, tokens))
+    return tuple(map(name_of, tree.children))
+
+
+def _zero(tree: Any) -> Guard:
+    return guard_of(tree.children[0]) if tree.children[0] is not None else ()
+
+
+def _count(tree: Any) -> int:
+    return int(tree.children[0])
+
+
+def _form(kind: type, **fields: Any) -> tuple[type, tuple[tuple[str, Any], ...]]:
+    """A statement whose fields come in the grammar's order, each with what reads its tree: a function, or a method of
+    the reader by name; None of a word that is there or not. Where a tree lacks a field, the class has a default."""
+    return kind, tuple(fields.items())
+
+
+_FORMS = {
+    "assume": _form(nodes.Assume, guard=guard_of),
+    "cursor": _form(nodes.Cursor, name=str, ring=_count, at=int, phase=int),
+    "advance": _form(nodes.Advance, cursor=str, by=expr_of),
+    "let_integer": _form(nodes.Let, name=str, value=expr_of),
+    "least": _form(nodes.Least, name=str, of=exprs_of),
+    "most": _form(nodes.Most, name=str, of=exprs_of),
+    "choose": _form(nodes.Choose, name=str, value="body", extent=expr_of),
+    "if": _form(nodes.If, guard=guard_of),
+    "role": _form(nodes.Role, name=str, unit=str, first=int, last=int, regs=int),
+    "assign": _form(nodes.Assign, to="place", over=_axes, value="body", vector=_count),
+    "store": _form(nodes.Store, to="place", over=_axes, value="body", vector=_count, by=str),
+    "atomic": _form(nodes.Atomic, op=str, to="place", value="body"),
+    "copy": _form(nodes.Copy, to="place", over=_axes, lets=_axes, value="body", vector=_count),
+    "cp_async": _form(nodes.CpAsync, token=name_of, to="place", over=_axes, lets=_axes, value="body", vector=_count),
+    "wait_group": _form(nodes.WaitGroup, engine=str, pending=int, tokens=_values),
+    "wait": _form(nodes.Wait, barrier="place", phase=expr_of, tokens=_values),
+    "arrive": _form(nodes.Arrive, barrier="place", expect=int, cluster="integers"),
+    "drain": _form(nodes.Drain, barrier=str, cursor=str),
+    "tma_load": _form(
+        nodes.TmaLoad, token=name_of, to="place", source="place", on="place", multicast="integers", is_streamed=None
+    ),
+    "send": _form(nodes.Send, token=name_of, to="place", source="place", size="integers", cta=expr_of, on="place"),
+    "tma_store": _form(nodes.TmaStore, token=name_of, to="place", source="place"),
+    "store_rows": _form(nodes.StoreRows, to="place", dims=exprs_of, box=exprs_of, source="place"),
+    "fence": _form(nodes.Fence, what=str),
+    "wait_previous": _form(nodes.WaitPrevious),
+    "launch_next": _form(nodes.LaunchNext),
+    "ldmatrix": _form(nodes.Ldmatrix, to="place", source="place", is_transposed=None, low="place"),
+    "split": _form(nodes.Split, to="place", source="place"),
+    "resum": _form(nodes.Resum, to="place", over=_axes, value="body"),
+    "mma": _form(nodes.Mma, acc=str, a="place", b="place", shape=str, math=str),
+    "wgmma": _form(
+        nodes.Wgmma,
+        token=name_of,
+        acc=str,
+        a="place",
+        a_transposed=None,
+        b="place",
+        b_transposed=None,
+        shape=str,
+        steps=int,
+        zero=_zero,
+    ),
+    "row_reduce": _form(nodes.RowReduce, op=str, source=str, to=str),
+    "warp_reduce": _form(nodes.WarpReduce, op=str, is_exclusive=None, name=_name, width=int),
+    "block_reduce": _form(nodes.BlockReduce, op=str, name=_name, via=str, is_fresh=None),
+    "block_scan": _form(nodes.BlockScan, op=str, is_exclusive=None, name=_name, carry=_name, via=str),
+    "ticket": _form(nodes.Ticket, name=str, source="place", extent=expr_of, via=_name),
+    "publish": _form(nodes.Publish, name=_name, to="place", held=_name),
+    "look_back": _form(nodes.LookBack, op=str, name=_name, source="place", via=_name, held=_name),
+}
