@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyir.ir import plan, region
 from tinyir.ir.body import Body, Read, Ref, rebuild
-from tinyir.ir.plan.rename import renamed
+from tinyir.ir.plan.fields import renamed
 
 AGAIN = ".again"
 

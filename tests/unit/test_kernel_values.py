@@ -26,8 +26,8 @@ from tinyir.lower import language_of
 from tinyir.play import kernel as played
 from tinyir.play.kernel import TOGETHER, check_values, differing, numbers
 from tinyir.play.kernel.reference import BOXES, FEW_ELEMENTS, boxes_of
+from tinyir.play.kernel.run import are_turns_apart
 from tinyir.play.kernel.threads import _BODIES
-from tinyir.play.kernel.turns import are_turns_apart
 from tinyir.play.product import MOST_ALONE, multiplied
 
 from .families import CASES, family

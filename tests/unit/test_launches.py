@@ -18,7 +18,7 @@ from tinyir.ir.alike import form_of
 from tinyir.ir.gpu import verify, writes
 from tinyir.ir.gpu.launches import check_launches, named_in, passed_of
 from tinyir.ir.gpu.nodes import Launch
-from tinyir.ir.plan.rename import renamed
+from tinyir.ir.plan.fields import renamed
 from tinyir.ir.plan.words import WORDS
 from tinyir.kit.diag import Refused, refuse
 from tinyir.lower import cu as to_cu

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from ..kit.groups import sets_of
 from ..kit.records import dataclass, replace
 
 BANKS, WORD = 32, 4  # bytes of a word
@@ -99,10 +100,11 @@ def _of_instruction(first: np.ndarray, width: int) -> Conflicts:
     together = BANKS if width <= WORD else max(1, LINE // width)
     ways = waves = least = 0
     for lane in range(0, len(first), together):
-        words: dict[int, set[int]] = {}
-        for start in (int(b) for b in first[lane : lane + together] if b >= 0):
-            for word in range(start // WORD, (start + width - 1) // WORD + 1):
-                words.setdefault(word % BANKS, set()).add(word)
+        words = sets_of(
+            (word % BANKS, word)
+            for start in (int(b) for b in first[lane : lane + together] if b >= 0)
+            for word in range(start // WORD, (start + width - 1) // WORD + 1)
+        )
         if words:
             most = max(map(len, words.values()))
             ways, waves, least = max(ways, most), waves + most, least + 1

@@ -17,6 +17,7 @@ from typing import Any
 from ..ir.expr import Bound, Expr
 from ..ir.model import Model
 from ..ir.sets import bound_text, read_set, show_isl, symbol_params
+from ..kit.groups import lists_of
 from ..kit.records import dataclass
 
 _MARGIN = " " * 11
@@ -48,9 +49,7 @@ def takers_of(module: Any) -> tuple[Model, tuple[Taker, ...]]:
 def coverage_of(module: Any) -> str:
     """The proof for each kernel of a plan, gpu or cu module."""
     model, takers = takers_of(module)
-    groups: dict[tuple[str, ...], list[Taker]] = {}
-    for taker in takers:
-        groups.setdefault(taker.regions, []).append(taker)
+    groups = lists_of((taker.regions, taker) for taker in takers)
     lines = [line for regions, group in groups.items() for line in _of_group(model, regions, group)]
     return "\n".join([f"coverage of {model.name}", *lines]) + "\n"
 

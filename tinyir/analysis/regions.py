@@ -14,6 +14,7 @@ from ..ir.body import Body, Gather, Read, Reduce, Ref, Scan, Scatter, operands_o
 from ..ir.expr import ONE, Expr
 from ..ir.present import axes_of_values, names_in
 from ..ir.region import Analysis, Region
+from ..kit.groups import lists_of
 from ..kit.records import dataclass
 from ..kit.work import count
 from .tiles import RING, leaves_rest
@@ -133,9 +134,7 @@ def _span(index: Expr, taps: Iterable[str], sizes: dict[str, Expr]) -> Expr:
 
 def _halos(region: Region, found: tuple[Window, ...], iters: tuple[str, ...]) -> Iterator[tuple[str, Expr]]:
     """How many elements the reads of neighbouring points share along each axis, where they share any."""
-    reach: dict[str, list[Expr]] = {}
-    for window in found:
-        reach.setdefault(window.axis, []).append(window.span - window.stride)
+    reach = lists_of((window.axis, window.span - window.stride) for window in found)
     for axis, low, high, stride in _offsets(region):
         reach.setdefault(axis, []).append(high - low + 1 - stride)
     for axis in iters:

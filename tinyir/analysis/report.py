@@ -35,6 +35,7 @@ from ..ir.gpu.nodes import Kernel
 from ..ir.in_place import owner_of
 from ..ir.model import show_name
 from ..ir.region import Analysis, Module, Region
+from ..kit.groups import lists_of
 from ..kit.records import dataclass
 from ..kit.text import show_list
 from .banks import Conflicts, Remedy, conflicts_of, remedy_of
@@ -139,9 +140,7 @@ def _dependences(module: Module, at: int) -> Iterator[Dependence]:
 
 
 def _of_kernel(kernel: Kernel, sizes: Mapping[str, int]) -> KernelReport:
-    by_array: dict[str, list[Access]] = {}
-    for access in accesses_of(kernel, sizes):
-        by_array.setdefault(access.array.name, []).append(access)
+    by_array = lists_of((access.array.name, access) for access in accesses_of(kernel, sizes))
     return KernelReport(kernel, tuple(_of_array(tuple(found)) for found in by_array.values()))
 
 

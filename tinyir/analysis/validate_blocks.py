@@ -11,9 +11,10 @@ from ..ir import poly
 from ..ir.blocks import tuple_names
 from ..ir.index import Access, Entry
 from ..ir.ops import OPS
-from ..ir.poly import Block, Edge
+from ..ir.poly import Block
 from ..ir.sets import read_map, read_set
 from ..kit.diag import Diag
+from ..kit.groups import lists_of
 from ..kit.phrase import Phrase
 from .contraction import Contraction, find_contraction
 from .relations import domain_of, may_read, read_of, write_of
@@ -158,9 +159,7 @@ class _Validation:
         return kinds.get(OPS[op].group, "elementwise") if entry.is_scop else "opaque"
 
     def _edges(self, blocks: dict[str, Block]) -> Iterator[Diag]:
-        stated: dict[Ends, list[Edge]] = {}
-        for edge in self.module.edges:
-            stated.setdefault((edge.source, edge.target, edge.kind), []).append(edge)
+        stated = lists_of(((edge.source, edge.target, edge.kind), edge) for edge in self.module.edges)
         wanted: dict[Ends, Any] = {}
         for ends, relation in self._dependences(blocks):
             wanted[ends] = wanted[ends].union(relation) if ends in wanted else relation

@@ -10,6 +10,7 @@ from ..ir.expr import ONE, ZERO, Expr
 from ..ir.region import Region, Tensor
 from ..ir.rules import product
 from ..ir.traits import axes_of, is_product_of_sides
+from ..kit.groups import lists_of
 from ..kit.records import dataclass
 from .traffic import SLOW, SLOW_OPS
 
@@ -87,10 +88,7 @@ def _points_read(region: Region, sizes: Mapping[str, int]) -> dict[str, Expr]:
     named = [(tensor, tuple(e.name for e in index)) for tensor, index in reads]
     if all(tuple(map(size.get, names)) == shapes.get(tensor) for tensor, names in named):
         return {}
-    picks: dict[str, list[Body]] = {}
-    for n in nodes:
-        if isinstance(n, Gather):
-            picks.setdefault(n.axis.name, []).append(n.at)
+    picks = lists_of((n.axis.name, n.at) for n in nodes if isinstance(n, Gather))
     points: dict[str, Expr] = {}
     for tensor, index in reads:
         axes = _varying({name for e in index for name in e.names()}, picks, size)

@@ -19,8 +19,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.model import CHOICES, Tensor, memory_order
 from ..ir.types import TensorType
 from ..kit.phrase import Phrase
-from .jsonreader import Reader
-from .jsontext import Node
+from .jsontext import Node, Reader
 from .ops.table import read_dim
 
 SWIZZLED = "swizzled"

@@ -26,8 +26,7 @@ from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from .builder import Builder, Place, Ref
 from .jsonlayout import SWIZZLED, LayoutReader
-from .jsonreader import Reader
-from .jsontext import Member, Node
+from .jsontext import Member, Node, Reader
 from .ops.table import read_dim
 
 DEFAULT_SIZE = 1024

@@ -1,4 +1,4 @@
-"""JSON that remembers where it is: every value and every key keeps its span.
+"""JSON that remembers where it is: every value and every key keeps its span, at which a reader notes its faults.
 
 Strict JSON (RFC 8259) and stricter: a key comes once in an object, numbers are finite, strings hold whole characters,
 nesting is bounded. One pass over the text with one regular expression and a stack of its own, so that depth never meets
@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
+from ..ir.verify import nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
@@ -248,3 +249,48 @@ def _fault(code: str, text: str, start: int, end: int, **facts: Any) -> Refused:
 def items_of(node: Node | None) -> list[Node]:
     """The elements of a list; nothing of anything else."""
     return node.value if node is not None and isinstance(node.value, list) else []
+
+
+_KIND_WORDS = {dict: Phrase("an object"), list: Phrase("a list"), str: Phrase("a string"), int: Phrase("an integer")}
+
+
+class Reader:
+    """One text. Faults are collected; what follows a fault is read as far as it makes sense."""
+
+    def __init__(self, text: str):
+        self.places = Places(text)
+        self.faults: list[Diag] = []
+
+    def fault(
+        self, code: str, place: Node | Member | Span | None, at: str = "", labels: tuple[Label, ...] = (), **facts: Any
+    ) -> None:
+        """Note a diagnostic."""
+        span = place if isinstance(place, Span) or place is None else self.places.of(place)
+        self.faults.append(Diag(code, at, facts, span, labels))
+
+    def expect(self, node: Node | None, kind: type, what: str, parent: Node | None = None, key: str = "") -> Any:
+        """The value of `node` when it is of `kind`; else its empty value, and a fault: E0110 another kind, E0104
+        missing from `parent`."""
+        if node is None:
+            if parent is not None:
+                self.fault(
+                    "E0104", self.places.span(parent.start, parent.start + 1), what, key=key, kind=_KIND_WORDS[kind]
+                )
+        elif type(node.value) is kind and node.value != "":
+            return node.value
+        else:
+            self.fault(
+                "E0110",
+                node,
+                what,
+                key=key or what,
+                expected=_KIND_WORDS[kind],
+                given=Phrase("an empty one") if node.value == "" else node.kind,
+            )
+        return kind()
+
+    def only(self, node: Node, known: tuple[str, ...], what: str) -> None:
+        """E0102 for every key that is not known."""
+        for key, member in node.value.items():
+            if key not in known:
+                self.fault("E0102", member, what, key=key, known=", ".join(nearest(key, known) or known))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
+from ..kit.groups import lists_of
+
 
 def in_order(needs: Sequence[set[int]]) -> tuple[list[int], list[int]]:
     """For what each op needs: the ops such that each comes after those, else as written; and the ops that need one
     another in a circle. What merely waits for a circle is in neither list."""
     waits = [set(n) for n in needs]
-    users: dict[int, list[int]] = {}
-    for index, needed in enumerate(waits):
-        for other in needed:
-            users.setdefault(other, []).append(index)
+    users = lists_of((other, index) for index, needed in enumerate(waits) for other in needed)
     ready = [i for i, needed in enumerate(waits) if not needed]
     ordered = []
     while ready:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..ir.expr import Expr
 from ..ir.manifest import TensorMap
+from ..kit.groups import lists_of
 from ..kit.quote import visible
 from ..kit.records import dataclass
 from ..lower.cu.names import comment
@@ -223,10 +224,7 @@ class _Source:
     def _chosen(self) -> Iterator[str]:
         """Of the launches of the same regions the first that the sizes allow, with those that serve it; none that has
         nothing to write."""
-        groups: dict[tuple[str, ...], list[Launch]] = {}
-        for launch in self.launches:
-            if not launch.serves:
-                groups.setdefault(launch.group, []).append(launch)
+        groups = lists_of((launch.group, launch) for launch in self.launches if not launch.serves)
         for group in groups.values():
             rules = []
             for n, main in enumerate(group):

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
+from ..kit.groups import lists_of
 from ..kit.records import dataclass, replace
 from .alike import Form, form_of
 from .body import Body, Read, rebuild, walk
@@ -87,10 +88,11 @@ def _bodies(region: Parts) -> Iterator[Body]:
 
 def _starts_of(regions: tuple[Parts, ...]) -> Starts:
     """Where the regions begin to read the tensors that none of them writes, and that are in no other's memory."""
-    read: dict[str, list[tuple[Expr, ...]]] = {}
-    for node in itertools.chain.from_iterable(map(walk, itertools.chain.from_iterable(map(_bodies, regions)))):
-        if isinstance(node, Read):
-            read.setdefault(node.tensor, []).append(node.index)
+    read = lists_of(
+        (node.tensor, node.index)
+        for node in itertools.chain.from_iterable(map(walk, itertools.chain.from_iterable(map(_bodies, regions))))
+        if isinstance(node, Read)
+    )
     written = {t.name for _, outputs, *_ in regions for t in outputs}
     written |= {t.attr("alias") for inputs, outputs, *_ in regions for t in (*inputs, *outputs)}
     free = {t.name: t for inputs, *_ in regions for t in inputs if t.name not in written and t.attr("alias") is None}

@@ -5,6 +5,7 @@ region w.packed   yield w.packed[i0, i1, i2] = w[i0, i2, i1]        of w : fp16[
 
 from __future__ import annotations
 
+from ..kit.groups import sets_of
 from .body import Random, Scatter
 from .in_place import owner_of
 from .region import Module, Region
@@ -21,10 +22,9 @@ class Once:
         self._constants = module.model.constants()
         self._others = {t.name for t in module.model.outputs}
         self._others |= {t.name for t in module.program.buffers if t.attr("materialize") == "deferred"}
-        self._writers: dict[str, set[str]] = {}
-        for region in module.program.regions:
-            for tensor in region.outputs:
-                self._writers.setdefault(tensor.name, set()).add(region.name)
+        self._writers = sets_of(
+            (tensor.name, region.name) for region in module.program.regions for tensor in region.outputs
+        )
 
     def holds(self, region: Region) -> bool:
         """Whether the region, of the module or beside it, is one of them."""

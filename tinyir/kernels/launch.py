@@ -9,7 +9,7 @@ from typing import Any
 from ..ir import gpu, plan, region
 from ..ir.alike import Form
 from ..ir.moved import MovedForm, moved_form_of
-from ..ir.plan.rename import renamed
+from ..ir.plan.fields import renamed
 from ..ir.plan.verify import fault_of
 from ..ir.region import Region
 from ..kit.diag import Refused

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.evaluate import compute_dtype, convert, evaluate, neutral, shape_of, widened
 from ..ir.tiny import Module, Value
+from ..kit.groups import lists_of
 from . import indirect
 from .arrays import adopt, bind_symbols, check_arrays
 from .contraction import fold_product
@@ -38,10 +39,7 @@ class Player:
         self.symbols = symbols
         self.values = module.value_of()
         self.found: dict[str, np.ndarray] = {}
-        self.users: dict[str, list[str]] = {}
-        for value in module.values:
-            for operand in value.operands:
-                self.users.setdefault(operand, []).append(value.name)
+        self.users = lists_of((operand, value.name) for value in module.values for operand in value.operands)
         for result in module.results:
             self.users.setdefault(result.value, []).append("")
 

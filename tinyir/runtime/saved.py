@@ -24,6 +24,7 @@ from ..ir import manifest
 from ..ir.packed import LAYOUT, packed, unpacked
 from ..kit.diag import Refused, refuse
 from ..kit.files import write_atomically
+from ..kit.groups import lists_of
 from ..kit.kept import sealed, size_unsealed
 from ..kit.phrase import Phrase, why_of
 from ..kit.records import dataclass, field, replace
@@ -53,9 +54,7 @@ class Saved:
 def content_of(program: Saved, place: Path) -> bytes:
     """What is in a file of the folder `place`, without its seal. Raises Refused (E1702 to E1706)."""
     others = [content_of(replace(other, params={}, folder=None), place) for other in program.others]
-    entries: dict[bytes, list[str]] = {}
-    for name, image in program.cubins.items():
-        entries.setdefault(image, []).append(name)
+    entries = lists_of((image, name) for name, image in program.cubins.items())
     module = replace(program.module, source="")
     nodes = json.dumps(packed(module), separators=(",", ":")).encode()
     text = program.text.encode()

@@ -9,7 +9,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from ..ir import plan, region
 from ..ir.alike import Form, form_of
 from ..ir.model import Shapes
-from ..ir.plan.rename import renamed
+from ..ir.plan.fields import renamed
+from ..kit.groups import lists_of
 from ..kit.records import replace
 from .alone import alone
 from .search import Found
@@ -34,9 +35,7 @@ def at_sizes(module: region.Module, sizes: Mapping[str, int]) -> region.Module:
 
 def kernels_of(planned: plan.Module) -> dict[Names, list[plan.Plan]]:
     """The plans of each kernel, which are alternatives, by the names of its regions, in order."""
-    found: dict[Names, list[plan.Plan]] = {}
-    for one in planned.plans:
-        found.setdefault(one.regions, []).append(one)
+    found = lists_of((one.regions, one) for one in planned.plans)
     return found
 
 
@@ -74,9 +73,7 @@ def with_winners(
     outdated: list[plan.Plan] = []
     alike = _Alike(planned.program)
     kernels = kernels_of(planned)
-    groups: dict[Hashable, list[Names]] = {}
-    for names in kernels:
-        groups.setdefault(alike.key(names), []).append(names)
+    groups = lists_of((alike.key(names), names) for names in kernels)
 
     @functools.cache
     def kept(names: Names) -> tuple[plan.Plan, ...]:

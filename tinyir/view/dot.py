@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from .graph import Graph, Node
+from ..kit.groups import lists_of
+from .graph import Graph
 
 _STYLES = {
     "input": 'shape=ellipse, style=filled, fillcolor="#dbe9f6"',
@@ -27,9 +28,7 @@ def dot_of(graph: Graph) -> str:
         '  node [fontname="monospace", fontsize=10];',
         '  edge [fontname="monospace", fontsize=8];',
     ]
-    groups: dict[str, list[Node]] = {}
-    for node in graph.nodes:
-        groups.setdefault(node.group, []).append(node)
+    groups = lists_of((node.group, node) for node in graph.nodes)
     for number, (group, nodes) in enumerate(groups.items()):
         inner = "  " if group and len(nodes) > 1 else ""
         if inner:

@@ -16,8 +16,7 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Phrase
 from ..ops.table import read_dim
 from ..program.names import bare
-from ..program.program import Program
-from ..program.sizes import size_given
+from ..program.program import Program, size_given
 from ..program.terms import Term, known
 from .constants import Weights, term_of
 from .elements import element_of

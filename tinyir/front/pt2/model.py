@@ -17,8 +17,7 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
 from ..program.names import bare
-from ..program.program import Program
-from ..program.sizes import size_given
+from ..program.program import Program, size_given
 from ..program.terms import Term, known
 from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call

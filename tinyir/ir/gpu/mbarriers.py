@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.groups import lists_of
 from ...kit.phrase import Listing, Phrase
 from ...kit.records import dataclass, field
 from ..body import show_body, substitute
@@ -141,10 +142,7 @@ def _count_faults(kernel: Kernel, barrier: nodes.Mbarrier, own: list[Visit]) -> 
     arrives = [v for v in own if isinstance(v.statement, nodes.Arrive)]
     depth = max(map(_depth, own), default=0)
     filled = _trips(arrives, depth)
-    by_role: dict[nodes.Role | None, list[Visit]] = {}
-    for v in own:
-        if isinstance(v.statement, nodes.Wait):
-            by_role.setdefault(_role_of(v), []).append(v)
+    by_role = lists_of((_role_of(v), v) for v in own if isinstance(v.statement, nodes.Wait))
     for role, waits in by_role.items():
         waited = _trips(waits, depth)
         if waited is not None and role is not None:

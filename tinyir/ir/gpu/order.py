@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.groups import lists_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..body import Read, walk
@@ -247,10 +248,9 @@ class _State:
 def check_memory(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """Shared memory is read after it is whole and refilled after it is read."""
     arrays = {s.name: s for s in statements(kernel.body) if isinstance(s, (nodes.Shared, nodes.Reg))}
-    loads: dict[str, list[Statement]] = {}
-    for s in statements(kernel.body):
-        if isinstance(s, (nodes.CpAsync, nodes.TmaLoad, nodes.Send)):
-            loads.setdefault(s.to.name, []).append(s)
+    loads = lists_of(
+        (s.to.name, s) for s in statements(kernel.body) if isinstance(s, (nodes.CpAsync, nodes.TmaLoad, nodes.Send))
+    )
     walk = _Memory(kernel, arrays, loads)
     walk.end(walk.block(kernel.body, _State({}, {})))
     yield from walk.found.values()

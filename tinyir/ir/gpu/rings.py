@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.groups import sets_of
 from ...kit.phrase import Phrase
 from ..expr import ONE
 from . import nodes
@@ -16,11 +17,12 @@ from .walk import Visit, places_in, statements
 def check_rings(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[Diag]:
     """A TMA load into a ring waits for its slot's readers first; what a barrier expects is what lands on it."""
     roles = [s for s in kernel.body if isinstance(s, nodes.Role)]
-    arrivals: dict[str, set[int]] = {}
-    for number, role in enumerate(roles):
-        for s in statements(role.body):
-            if isinstance(s, nodes.Arrive):
-                arrivals.setdefault(s.barrier.name, set()).add(number)
+    arrivals = sets_of(
+        (s.barrier.name, number)
+        for number, role in enumerate(roles)
+        for s in statements(role.body)
+        if isinstance(s, nodes.Arrive)
+    )
     for number, role in enumerate(roles):
         yield from _check_drained(kernel, role)
         yield from _check_begun(kernel, role)

@@ -20,6 +20,7 @@ from itertools import combinations, cycle
 from typing import Any
 
 from ...kit.diag import Diag, Label
+from ...kit.groups import lists_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ..expr import ONE, ZERO, Bound, Expr
@@ -91,12 +92,11 @@ def check_writes(module: Any) -> Iterator[Diag]:
         if kernel.serves:
             continue
         kernels = (kernel, *(k for k in module.kernels if k.serves == kernel.name))
-        yielded: dict[str, list[Any]] = {}
-        for region in map(program.region, kernel.regions):
-            for item in region.yields:
-                yielded.setdefault(item.output, []).append(
-                    ([(a.name, a.size) for a in region.iters], item.index, item.guard)
-                )
+        yielded = lists_of(
+            (item.output, ([(a.name, a.size) for a in region.iters], item.index, item.guard))
+            for region in map(program.region, kernel.regions)
+            for item in region.yields
+        )
         yield from _check_launch(kernels, module.plans.program.model, tensors_of(kernel, module), yielded)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...kit.diag import Diag
+from ...kit.groups import lists_of
 from ...target.arch import ARCHS
 from .table import TABLE
 from .words import WORDS
@@ -33,10 +34,7 @@ def check_coverage(module: Any) -> Iterator[Diag]:
         if missing := [n for n in together if n not in plan.regions]:
             facts = {"regions": ", ".join(together), "planned": ", ".join(plan.regions), "missing": ", ".join(missing)}
             yield fault_of(plan, "E1425", "plan", **facts)
-    makers: dict[str, list[Any]] = {}
-    for region in program.regions:
-        for tensor in region.outputs:
-            makers.setdefault(tensor.name, []).append(region)
+    makers = lists_of((tensor.name, region) for region in program.regions for tensor in region.outputs)
     for region in program.regions:
         own = plans.get(region.name, [])
         if not own:

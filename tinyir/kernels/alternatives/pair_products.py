@@ -29,6 +29,7 @@ from ...ir.expr import ONE, ZERO, Bound, Expr
 from ...ir.region import Let, Module, Region, Tensor, Yield
 from ...ir.traits import folds_of, scans_of
 from ...ir.types import TensorType
+from ...kit.groups import lists_of
 from ...kit.records import replace
 from ..problem import Contraction, kernel_of
 from .parts import Names, free_name, numbered_name, with_parts
@@ -40,10 +41,7 @@ WIDTHS = (64, 32, 16)  # columns of either that are side by side, the widest tha
 
 def gated(module: Module) -> Iterator[Way]:
     """A way for each product that another one reads and nothing else does."""
-    readers: dict[str, list[Region]] = {}
-    for one in module.program.regions:
-        for tensor in one.inputs:
-            readers.setdefault(tensor.name, []).append(one)
+    readers = lists_of((tensor.name, one) for one in module.program.regions for tensor in one.inputs)
     kept = {t.name for t in module.model.outputs} | set(module.model.states())
     for one in module.program.regions:
         if len(one.outputs) == 1 and one.outputs[0].name not in kept and not one.outputs[0].attrs:

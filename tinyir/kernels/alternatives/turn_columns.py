@@ -41,6 +41,7 @@ from ...ir.meet import met
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Module, Region, Yield
 from ...ir.traits import bodies_of, folds_of, scans_of
+from ...kit.groups import lists_of
 from ...kit.records import dataclass, replace
 from ..problem import MOST_WIDTH, Contraction, kernel_of
 from .choices import decided
@@ -67,10 +68,11 @@ class Turn:
 
 def turned_columns(module: Module) -> Iterator[Way]:
     """A way for each product whose columns a map may turn."""
-    readers: dict[str, list[Region]] = {}
-    for one in module.program.regions:
-        for tensor in one.inputs if one.iters and not folds_of(one) else ():
-            readers.setdefault(tensor.name, []).append(one)
+    readers = lists_of(
+        (tensor.name, one)
+        for one in module.program.regions
+        for tensor in (one.inputs if one.iters and not folds_of(one) else ())
+    )
     for one in module.program.regions:
         kernel, several = kernel_of(one, "contraction"), readers.get(one.outputs[0].name, ())
         if several and isinstance(kernel, Contraction) and len(one.yields) == 1:

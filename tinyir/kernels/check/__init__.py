@@ -12,8 +12,7 @@ from ...ir.alike import Alike, form_of
 from ...ir.model import Tensor as Declared
 from ...ir.model import is_constant, show_name
 from ...ir.neighbours import ACCESS_BYTES
-from ...ir.plan.fields import Plan
-from ...ir.plan.rename import renamed
+from ...ir.plan.fields import Plan, renamed
 from ...ir.plan.verify import check_words as words_of_language
 from ...ir.plan.verify import fault_of
 from ...ir.region import Module, Region

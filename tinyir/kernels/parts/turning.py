@@ -32,11 +32,10 @@ from ...ir.region import Region, Tensor
 from ...ir.traits import extent_of
 from ..family import Array
 from ..problem import Contraction
-from .arrays import shared
+from .arrays import pitch_of, shared
 from .boxes import Dim, View, turned, view_of
 from .fold import type_of
 from .fresh import Fresh
-from .pitch import pitch_of
 from .point import below, divides, guarded, split
 from .tiles import countable
 

@@ -12,6 +12,7 @@ from ...ir.present import guard_names, names_in
 from ...ir.region import Region, Yield
 from ...ir.runs import number_in
 from ...ir.traits import extent_of
+from ...kit.groups import lists_of
 from ...kit.records import dataclass, field, replace
 from ..family import Problem
 from ..parts.beyond import tile_beyond
@@ -28,9 +29,7 @@ def plain_kernel(plan: Plan, problem: Problem) -> Kernel:
         raise tile_beyond(plan)
     (threads,) = plan.threads
     fresh, values = Fresh(names_of(region)), Fresh(())
-    parts: dict[tuple[Axis, ...], list[Yield]] = {}
-    for item in region.yields:
-        parts.setdefault(_axes_of(region, item), []).append(item)
+    parts = lists_of((_axes_of(region, item), item) for item in region.yields)
     body: list[Statement] = []
     before = ZERO
     for axes, items in parts.items():

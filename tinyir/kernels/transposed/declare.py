@@ -9,7 +9,7 @@ from ...ir.neighbours import crossed_reads
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ..family import Array, Needs, Problem
-from ..parts.pitch import pitch_of
+from ..parts.arrays import pitch_of
 from ..resources import allotted
 from .blocks import registers_of, sides_of, skew_of
 

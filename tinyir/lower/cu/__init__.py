@@ -15,6 +15,7 @@ from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
 from ...kit.diag import Refused
+from ...kit.groups import lists_of
 from ...kit.names import FreeNames
 from ...kit.records import replace
 from ...kit.work import span
@@ -31,9 +32,7 @@ def lower(module: gpu.Module) -> manifest.Module:
     entries, faults = Names(LIBRARY), []
     emitted: dict[str, Emitted] = {}
     alignment = alignment_of(module.kernels)
-    served: dict[str, list[str]] = {}
-    for one in module.launches:
-        served.setdefault(nodes.kernel_named(one), []).append(one.name)
+    served = lists_of((nodes.kernel_named(one), one.name) for one in module.launches)
     for kernel in module.kernels:
         entry = entries.of("kernel", kernel.name)
         try:

@@ -21,7 +21,6 @@ from ...kit.diag import refuse
 from ...target.arch import SHARED_ALIGNMENT, aligned
 from .across import Across
 from .ampere import WORD, Ampere
-from .atomics import Atomics
 from .folds import Folds
 from .head import (
     COUNTED,
@@ -73,7 +72,7 @@ def alignment_of(kernels: tuple[Kernel, ...]) -> int:
     return SWIZZLED_ALIGNMENT if is_swizzled else SHARED_ALIGNMENT
 
 
-class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across, Atomics):
+class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
     def __init__(self, kernel: Kernel, plans: Module, entry: str, buffers: tuple[Tensor, ...], alignment: int):
         super().__init__()
         self.kernel = kernel

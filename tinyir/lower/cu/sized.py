@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from ...ir.gpu import nodes
 from ...ir.intervals import INT_MAX
 from ...ir.manifest import SIZED
+from ...kit.groups import lists_of
 from ...kit.names import FreeNames
 from ...kit.records import dataclass, replace
 from .names import Names
@@ -108,9 +109,7 @@ class _Read:
 
 def _groups(kernels: Sequence[Emitted]) -> Iterator[list[_Read]]:
     """Kernels that are the same but for names and integers, where there are several."""
-    by_size: dict[Hashable, list[Emitted]] = {}
-    for one in kernels:
-        by_size.setdefault((len(one.lines), len(one.parameters)), []).append(one)
+    by_size = lists_of(((len(one.lines), len(one.parameters)), one) for one in kernels)
     alike: dict[Hashable, list[Emitted]] = {}
     for several in by_size.values():
         for one in several if len(several) > 1 else ():
@@ -156,9 +155,7 @@ def _with_stride(start: str) -> str:
 
 def _same(group: list[_Read]) -> list[list[_Read]]:
     """The kernels of a group in lists of those whose integers and bounds are the same."""
-    found: dict[Hashable, list[_Read]] = {}
-    for read in group:
-        found.setdefault((read.kernel.bounds, *(read.parts[at] for at in read.places)), []).append(read)
+    found = lists_of(((read.kernel.bounds, *(read.parts[at] for at in read.places)), read) for read in group)
     return [*found.values()]
 
 

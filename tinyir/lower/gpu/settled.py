@@ -19,6 +19,7 @@ from ...ir.gpu.extremes import EXTREMES
 from ...ir.gpu.nodes import Kernel, Statement
 from ...ir.gpu.walk import Visit, statements, visits, words_held
 from ...ir.model import Model
+from ...kit.groups import lists_of
 from ...kit.records import replace
 
 BLOCKS = ("body", "otherwise")  # of a statement
@@ -27,10 +28,11 @@ BLOCKS = ("body", "otherwise")  # of a statement
 def with_settled(kernel: Kernel, model: Model) -> Kernel:
     """The kernel without each loop that no thread ever enters, and with the number itself for each extreme of one value
     and what is made of it. A statement may be part of several blocks: it changes where it would in all of them."""
-    found: dict[int, list[Statement | None]] = {}
-    for v in visits(kernel, model):
-        if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES)):
-            found.setdefault(id(v.statement), []).append(_settled(v))
+    found = lists_of(
+        (id(v.statement), _settled(v))
+        for v in visits(kernel, model)
+        if isinstance(v.statement, (nodes.For, nodes.Let, *EXTREMES))
+    )
     others = {at: every[0] for at, every in found.items() if all(one == every[0] for one in every)}
     body = _changed(kernel.body, others)
     if lost := _tokens(kernel.body) - _tokens(body):

@@ -14,7 +14,7 @@ from ...analysis.work import bytes_of
 from ...ir.moved import moved_form_of
 from ...ir.once import Once
 from ...ir.plan import Plan
-from ...ir.plan.rename import renamed
+from ...ir.plan.fields import renamed
 from ...ir.region import Module, Region
 from ...ir.traits import sizes_of
 from ...kernels.alternatives.parts import Surroundings

@@ -15,6 +15,7 @@ from ...ir.tiny import MustFuse
 from ...ir.verify import check_must_fuse
 from ...kernels import can_hold, why_not_held
 from ...kit.diag import Diag, Refused
+from ...kit.groups import lists_of
 from ...kit.records import dataclass, field, replace
 from ...kit.work import span
 from . import graph as graphs
@@ -126,9 +127,7 @@ def _read_elsewhere(model: Model, program: region.Program) -> dict[str, str]:
 
 def _in_normal_form(regions: tuple[region.Region, ...], is_distributed: bool) -> tuple[region.Region, ...]:
     """The regions after all rewrites. Where these leave one as it is, they leave all that are alike."""
-    alike: dict[Alike, list[int]] = {}
-    for at, one in enumerate(regions):
-        alike.setdefault(Alike.of(one), []).append(at)
+    alike = lists_of((Alike.of(one), at) for at, one in enumerate(regions))
     firsts = [places[0] for places in alike.values()]
     found = dict(zip(firsts, _after_rewrites([regions[at] for at in firsts], is_distributed)))
     others = [at for places in alike.values() if found[places[0]] is not regions[places[0]] for at in places[1:]]

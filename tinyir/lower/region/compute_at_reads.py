@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from ...analysis.traffic import SLOW, SLOW_OPS, recompute, round_trip
 from ...ir.expr import Expr, Floor
+from ...kit.groups import lists_of
 from .cluster import Cluster, outside_of, reads_between
 from .graph import Graph, Node, targets
 
@@ -144,10 +145,11 @@ class _Evaluations:
 
     def __init__(self, cluster: Cluster, points: Mapping[str, int]):
         self.cluster, self.points = cluster, points
-        self.readers: dict[str, list[Node]] = {}
-        for node in cluster.members.values():
-            for read in (t for access in node.reads for t in targets(access)):
-                self.readers.setdefault(read.source, []).append(node)
+        self.readers = lists_of(
+            (read.source, node)
+            for node in cluster.members.values()
+            for read in (t for access in node.reads for t in targets(access))
+        )
 
     def of(self, name: str) -> float:
         """The number of times."""

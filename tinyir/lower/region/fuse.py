@@ -22,6 +22,7 @@ from ...analysis.traffic import fills_card, points_of, recompute, round_trip, ty
 from ...ir.expr import Expr
 from ...ir.ops import OPS
 from ...ir.scope import Scope
+from ...kit.groups import sets_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from .cluster import MOST_VALUES, Cluster, is_free, joined, only_widens, reads_between, start_of
@@ -87,10 +88,9 @@ class Partition:
 
     def _drop_copied(self) -> None:
         """A value that all its readers compute for themselves needs no cluster of its own."""
-        computing: dict[str, set[int]] = {}
-        for cluster in self.clusters.values():
-            for member in cluster.members:
-                computing.setdefault(member, set()).add(cluster.number)
+        computing = sets_of(
+            (member, cluster.number) for cluster in self.clusters.values() for member in cluster.members
+        )
         for name in reversed(list(self.graph.nodes)):
             number = self.home[name]
             users = self.graph.users.get(name, ())

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from ...kit.groups import lists_of
 from .cluster import MOST_VALUES, Cluster, joined
 from .fuse import Partition, Verdict
 from .normalise import holding_fault
@@ -29,11 +30,12 @@ MOST_FOLDS = 16  # that a kernel does for one point
 def join_siblings(found: Partition, streamed: Collection[int]) -> None:
     """Join, in place, what may be joined, the clusters taken in the program's order; those that are `streamed` stay as
     they are."""
-    readers: dict[str, list[int]] = {}
-    for cluster in found.in_order():
-        for name in dict.fromkeys(s for n in cluster.members.values() for s in n.sources):
-            if name not in cluster.members and cluster.number not in streamed:
-                readers.setdefault(name, []).append(cluster.number)
+    readers = lists_of(
+        (name, cluster.number)
+        for cluster in found.in_order()
+        for name in dict.fromkeys(s for n in cluster.members.values() for s in n.sources)
+        if name not in cluster.members and cluster.number not in streamed
+    )
     for name, numbers in readers.items():
         for at, number in enumerate(numbers):
             for other in numbers[at + 1 : at + NEAR]:

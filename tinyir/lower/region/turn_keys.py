@@ -13,16 +13,14 @@ from ...ir.body import Body, Read, Reduce, rebuild, walk
 from ...ir.region import Program, Region, Tensor
 from ...ir.traits import bodies_of
 from ...ir.types import TensorType
+from ...kit.groups import lists_of
 from ...kit.records import replace
 
 
 def turn_keys(program: Program) -> Program:
     """The program with such buffers turned, where they are written and where they are read."""
     aliased = {t.attr("alias") for t in program.buffers}
-    readers: dict[str, list[Region]] = {}
-    for region in program.regions:
-        for tensor in region.inputs:
-            readers.setdefault(tensor.name, []).append(region)
+    readers = lists_of((tensor.name, region) for region in program.regions for tensor in region.inputs)
     turned = {
         t.name: Tensor(t.name, TensorType(t.type.dtype, _swapped(t.type.shape)), t.attrs)
         for t in program.buffers

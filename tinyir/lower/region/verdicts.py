@@ -11,6 +11,7 @@ from ...analysis.compute_at import ComputeAt, Witness, edges_of
 from ...ir import poly
 from ...ir.region import Region
 from ...kit.diag import Diag
+from ...kit.groups import lists_of
 from ...kit.phrase import Phrase
 from .fuse import Partition, Verdict
 from .keep_barriers import barriers
@@ -117,9 +118,7 @@ class Needs:
         # The reader of a product is the contraction that takes it in, and a merged fold's the one that took its place.
         self.block_of = {p: b.name for b in module.blocks for p in b.fuses}
         self.inner_of = {outer: inner for inner, outer in merged["merge_reduces"]}
-        self.gone_of: dict[str, list[str]] = {}
-        for gone, kept in merged["merge_equal"]:
-            self.gone_of.setdefault(kept, []).append(gone)
+        self.gone_of = lists_of((kept, gone) for gone, kept in merged["merge_equal"])
 
     def facts_of(self, verdict: Verdict, bytes_each: int) -> dict[str, Any]:
         """legal, witness, halo (by axis), halo_elements and halo_bytes (of a tile, beyond its own)."""

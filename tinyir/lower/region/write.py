@@ -42,6 +42,7 @@ from ...ir.present import present_axes
 from ...ir.region import Let, Region, Tensor, Yield
 from ...ir.scope import Scope
 from ...ir.types import DType, is_exact, round_to
+from ...kit.groups import lists_of
 from .cluster import Cluster
 from .graph import Graph, Node, targets
 
@@ -92,11 +93,12 @@ class Writer:
 
     def _choose_lets(self) -> set[str]:
         cluster = self.cluster
-        sites: dict[str, list[str]] = {}
-        for reader in cluster.members.values():
-            for access in reader.reads:
-                for target in targets(access):
-                    sites.setdefault(target.source, []).append(reader.name)
+        sites = lists_of(
+            (target.source, reader.name)
+            for reader in cluster.members.values()
+            for access in reader.reads
+            for target in targets(access)
+        )
         room = self._room()
         lets = {source for source, _ in cluster.stored.values()}
         for name, node in cluster.members.items():
