@@ -58,14 +58,11 @@ class Across:
 
     def _publish(self: Any, s: nodes.Publish) -> None:
         dtype = self.arrays[s.name].type.dtype
-        self.say(f"if ({self._spell('thread.index')} == 0) {{")
-        self.depth += 1
-        held = self._element(s.held, s.to.index, None) if s.held else ""
-        self._say_published(
-            dtype, self._element(s.to.name, s.to.index, None), held, f"{self.names.of('array', s.name)}[0]"
-        )
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"if ({self._spell('thread.index')} == 0) {{"):
+            held = self._element(s.held, s.to.index, None) if s.held else ""
+            self._say_published(
+                dtype, self._element(s.to.name, s.to.index, None), held, f"{self.names.of('array', s.name)}[0]"
+            )
 
     def _say_published(self: Any, dtype: DType, word: str, held: str, value: str) -> None:
         if held:
@@ -84,49 +81,43 @@ class Across:
         start = Place(s.source.name, (*s.source.index[:-1], ZERO))
         words = "unsigned int" if s.held else "unsigned long long"
         self.say(comment(f"{s.op} over the tiles before: of 1024, of {BRANCHES} and of one, always the same together"))
-        self.say(f"if ({warp} == 0) {{")
-        self.depth += 1
-        self.say(f"{words} *words = &{self._element(start.name, start.index, None)};")
-        if s.held:
-            self.say(f"{dtype.cuda} *values = &{self._element(s.held, start.index, None)};")
-        self.say(f"{dtype.cuda} own = {name}[0], before = {self.values.value(neutral_of(s.op, dtype))};")
-        self.say("bool is_last = true;  // of the tiles that stand under one word of the next level")
-        self.say("#pragma unroll 1")
-        self.say(
-            f"for (int level = 0, at = {self.integers.c(s.source.index[-1], 0)}; level < {LEVELS}; ++level, at "
-            f"/= {BRANCHES}) {{"
-        )
-        self.depth += 1
-        self.say(f"{dtype.cuda} found = {self.values.value(neutral_of(s.op, dtype))};")
-        self.say(
-            f"for (int n = (level < {LEVELS - 1} ? at / {BRANCHES} * {BRANCHES} : 0) + {lane}; n < at; n += "
-            f"{BRANCHES}) {{"
-        )
-        self.depth += 1
-        if s.held:
-            self.say("await_flag(&words[n]);")
-        value = "__ldcg(&values[n])" if s.held else f"bits_as<{dtype.cuda}, unsigned int>(await_word(&words[n]))"
-        self.say(f"const {dtype.cuda} other = {value};")
-        self.say(self._folded(s.op, "found", "other", dtype))
-        self.depth -= 1
-        self.say("}")
-        self._over_lanes(s.op, "found", dtype, BRANCHES)
-        self.say(f"is_last = is_last && at % {BRANCHES} == {BRANCHES - 1};")
-        self.say(f"own = {self._applied(s.op, 'found', 'own', dtype)};")
-        self.say(f"before = {self._applied(s.op, 'found', 'before', dtype)};")
-        self.say(f"words += {size};")
-        if s.held:
-            self.say(f"values += {size};")
-        self.say(f"if (is_last && level < {LEVELS - 1} && {lane} == 0) {{")
-        self.depth += 1
-        self._say_published(dtype, f"words[at / {BRANCHES}]", f"values[at / {BRANCHES}]" if s.held else "", "own")
-        self.depth -= 1
-        self.say("}")
-        self.depth -= 1
-        self.say("}")
-        self.say(f"if ({lane} == 0) {via}[0] = before;")
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"if ({warp} == 0) {{"):
+            self.say(f"{words} *words = &{self._element(start.name, start.index, None)};")
+            if s.held:
+                self.say(f"{dtype.cuda} *values = &{self._element(s.held, start.index, None)};")
+            self.say(f"{dtype.cuda} own = {name}[0], before = {self.values.value(neutral_of(s.op, dtype))};")
+            self.say("bool is_last = true;  // of the tiles that stand under one word of the next level")
+            self.say("#pragma unroll 1")
+            with self.braces(
+                f"for (int level = 0, at = {self.integers.c(s.source.index[-1], 0)}; level < {LEVELS}; ++level, at "
+                f"/= {BRANCHES}) {{"
+            ):
+                self.say(f"{dtype.cuda} found = {self.values.value(neutral_of(s.op, dtype))};")
+                with self.braces(
+                    f"for (int n = (level < {LEVELS - 1} ? at / {BRANCHES} * {BRANCHES} : 0) + {lane}; n < at; n += "
+                    f"{BRANCHES}) {{"
+                ):
+                    if s.held:
+                        self.say("await_flag(&words[n]);")
+                    value = (
+                        "__ldcg(&values[n])"
+                        if s.held
+                        else f"bits_as<{dtype.cuda}, unsigned int>(await_word(&words[n]))"
+                    )
+                    self.say(f"const {dtype.cuda} other = {value};")
+                    self.say(self._folded(s.op, "found", "other", dtype))
+                self._over_lanes(s.op, "found", dtype, BRANCHES)
+                self.say(f"is_last = is_last && at % {BRANCHES} == {BRANCHES - 1};")
+                self.say(f"own = {self._applied(s.op, 'found', 'own', dtype)};")
+                self.say(f"before = {self._applied(s.op, 'found', 'before', dtype)};")
+                self.say(f"words += {size};")
+                if s.held:
+                    self.say(f"values += {size};")
+                with self.braces(f"if (is_last && level < {LEVELS - 1} && {lane} == 0) {{"):
+                    self._say_published(
+                        dtype, f"words[at / {BRANCHES}]", f"values[at / {BRANCHES}]" if s.held else "", "own"
+                    )
+            self.say(f"if ({lane} == 0) {via}[0] = before;")
         self.say("__syncthreads();")
         self.say(f"{name}[0] = {via}[0];")
 

@@ -263,15 +263,12 @@ class Ampere:
         element = self.names.of("integer", "element")
         self.say(f"float {pair}[2];")
         self.say("#pragma unroll")
-        self.say(f"for (int {element} = 0; {element} < 2; ++{element}) {{")
-        self.depth += 1
-        coordinates = len(self.lines)
-        for name, place in corner.items():
-            self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(place, 0)};")
-        self.block(s.body)
-        self._drop_unused(coordinates, s.names)
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"for (int {element} = 0; {element} < 2; ++{element}) {{"):
+            coordinates = len(self.lines)
+            for name, place in corner.items():
+                self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(place, 0)};")
+            self.block(s.body)
+            self._drop_unused(coordinates, s.names)
         del self.words[s.of]
         self.say(f"{to} = pair_of_{self.arrays[s.of].type.dtype}({pair}[0], {pair}[1]);")
 
@@ -382,24 +379,21 @@ class Ampere:
             self.integers.ranges = outer
             return
         loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
-        self.say("{")
-        self.depth += 1
-        if is_store:
-            self.say(f"{kind} piece;")
-            for line in (
-                *loop,
-                f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};",
-                f"{self._stored_at(s, kind, first)};",
-            ):
-                self.say(line)
-        else:
-            self.say(f"const {kind} piece = {self._loaded(s, kind, first)};")
-            is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
-            value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
-            for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
-                self.say(line)
-        self.depth -= 1
-        self.say("}")
+        with self.braces():
+            if is_store:
+                self.say(f"{kind} piece;")
+                for line in (
+                    *loop,
+                    f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};",
+                    f"{self._stored_at(s, kind, first)};",
+                ):
+                    self.say(line)
+            else:
+                self.say(f"const {kind} piece = {self._loaded(s, kind, first)};")
+                is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
+                value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
+                for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
+                    self.say(line)
         self.integers.ranges = outer
 
     def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:

@@ -157,23 +157,20 @@ class Hopper(Matrices):
         if before:
             self.lines.pop()
         is_rest = before is not None and before.first == 0 and before.threads == low and not last
-        self.say(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}")
-        self.depth += 1
-        known = dict(self.integers.ranges)
-        if s.regs:
-            arch = ARCHS[self.kernel.arch]
-            entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
-            self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
-        self.integers.ranges["warpgroup.index"] = Interval(0, s.last - s.first - 1)
-        if self._uses(s.body, "warpgroup.index"):
-            value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
-            self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")
-        self.first_warpgroup = s.first
-        self._reach_early(s.body)
-        self.block(s.body)
-        self.integers.ranges = known
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}"):
+            known = dict(self.integers.ranges)
+            if s.regs:
+                arch = ARCHS[self.kernel.arch]
+                entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
+                self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
+            self.integers.ranges["warpgroup.index"] = Interval(0, s.last - s.first - 1)
+            if self._uses(s.body, "warpgroup.index"):
+                value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
+                self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")
+            self.first_warpgroup = s.first
+            self._reach_early(s.body)
+            self.block(s.body)
+            self.integers.ranges = known
 
     def _uses(self: Any, body: Iterable[Any], name: str) -> bool:
         is_barrier = name == "warpgroup.index" and any(
@@ -221,12 +218,9 @@ class Hopper(Matrices):
     def _drain(self: Any, s: nodes.Drain) -> None:
         cursor = self.cursors[s.cursor]
         slot, phase = (self.names.of("integer", f"{s.cursor}.{f}") for f in ("slot", "phase"))
-        self.say(f"for (int i = 0; i < {cursor.ring}; ++i) {{")
-        self.depth += 1
-        self.say(f"mbarrier_wait({self._barrier_at(Place(s.barrier, slot=Expr.of(f'{s.cursor}.slot')))}, {phase});")
-        self.say(f"if (++{slot} == {cursor.ring}) {{ {slot} = 0; {phase} ^= 1; }}")
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"for (int i = 0; i < {cursor.ring}; ++i) {{"):
+            self.say(f"mbarrier_wait({self._barrier_at(Place(s.barrier, slot=Expr.of(f'{s.cursor}.slot')))}, {phase});")
+            self.say(f"if (++{slot} == {cursor.ring}) {{ {slot} = 0; {phase} ^= 1; }}")
 
     def _fence(self: Any, s: nodes.Fence) -> None:
         self.say(

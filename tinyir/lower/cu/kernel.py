@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 from ...ir.body import Binary, Body, Read
 from ...ir.expr import ZERO, Expr
@@ -206,6 +207,15 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
     def say(self, line: str) -> None:
         self.lines.append("  " * self.depth + line if line else "")
 
+    @contextlib.contextmanager
+    def braces(self, head: str = "{") -> Iterator[None]:
+        """What is said meanwhile is a block of its own behind `head`, which opens it."""
+        self.say(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.say("}")
+
     def block(self, body: Iterable[Statement]) -> None:
         before, extremes = None, []
         for statement in body:
@@ -220,15 +230,12 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
             self._drop_unused(line, (name,))
 
     def _nested(self, head: str, body: Iterable[Statement], first: Iterable[str] = ()) -> None:
-        self.say(f"{head} {{" if head else "{")
-        self.depth += 1
-        for line in first:
-            self.say(line)
-        known, facts = dict(self.integers.ranges), self.facts
-        self.block(body)
-        self.integers.ranges, self.facts = known, facts
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"{head} {{" if head else "{"):
+            for line in first:
+                self.say(line)
+            known, facts = dict(self.integers.ranges), self.facts
+            self.block(body)
+            self.integers.ranges, self.facts = known, facts
 
     def _on_one_line(self, first: int) -> None:
         """The lines from here on, a condition and what is done there, on one line where that is one statement."""

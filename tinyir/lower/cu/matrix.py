@@ -160,26 +160,23 @@ class Matrices(Rows):
                 what=Phrase("wgmma of {dtype} that is not contiguous along the sum", dtype=b.type.dtype),
             )
         ways = "" if b.type.dtype.bytes != 2 else f"<{', '.join(map(str, majors))}>"
-        self.say("{")
-        self.depth += 1
-        moved = [self._descriptor(*side) for side in sides]
-        self.say("#pragma unroll")
-        self.say(f"for (int step = 0; step < {s.steps}; ++step)" + (" {" if rows > 64 else ""))
-        for block in range(rows // 64):
-            target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
-            left = (
-                f"{self._fragment(s.a)}[{block}]{'[step / 2][step % 2]' if a.type.dtype.bytes == 4 else '[step]'}"
-                if held
-                else _plus(moved[0], block * self._down(a, not s.a_transposed))
-            )
-            self.say(
-                f"  {self._product_name(a, b, columns)}{ways}({target}, {left}, {moved[-1]}, {self._is_added(s)});"
-            )
-        if rows > 64:
-            self.say("}")
-        self.say("wgmma_commit();")
-        self.depth -= 1
-        self.say("}")
+        with self.braces():
+            moved = [self._descriptor(*side) for side in sides]
+            self.say("#pragma unroll")
+            self.say(f"for (int step = 0; step < {s.steps}; ++step)" + (" {" if rows > 64 else ""))
+            for block in range(rows // 64):
+                target = self.names.of("array", s.acc) + (f"[{block}]" if rows > 64 else "")
+                left = (
+                    f"{self._fragment(s.a)}[{block}]{'[step / 2][step % 2]' if a.type.dtype.bytes == 4 else '[step]'}"
+                    if held
+                    else _plus(moved[0], block * self._down(a, not s.a_transposed))
+                )
+                self.say(
+                    f"  {self._product_name(a, b, columns)}{ways}({target}, {left}, {moved[-1]}, {self._is_added(s)});"
+                )
+            if rows > 64:
+                self.say("}")
+            self.say("wgmma_commit();")
 
     def _rows(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
         """A warpgroup's left operand from shared memory, 64 rows at a time."""
@@ -360,43 +357,44 @@ class Matrices(Rows):
             n: Interval(0, columns - 1),
         }
         self.say("#pragma unroll")
-        self.say(f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  {comment(f'{width} columns')}")
-        self.depth += 1
-        for store in by_matrix:
-            self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
-            self.say(f"float {self.pieces[store.to.name]}[8];")
-        for item in by_word:
-            self.words[item.to.name] = self.names.of("integer", f"{item.to.name}.piece")
-            self.say(f"float {self.words[item.to.name]}[8];")
-        self.say("#pragma unroll")
-        self.say(f"for (int {element} = 0; {element} < {width // 2}; ++{element}) {{")
-        self.depth += 1
-        e = Expr.of("element")
-        coordinates = len(self.lines)
-        self.say(
-            f"const int {self.names.of('integer', r)} = "
-            f"{self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};"
-        )
-        eight = width * Expr.of("piece") + HELD_COLUMNS * (e // 4)
-        of_lane, odd = 2 * (lane - 4 * (lane // 4)), e - 2 * (e // 2)
-        self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(eight + of_lane + odd, 0)};")
-        self.columns = {n: (eight, of_lane, odd)}
-        self.piece, self.row_name, self.point, self.width = {r: warp, n: width * Expr.of("piece")}, r, (r, n), width
-        self.half, self.row_point = self.integers.c(e // 2 - 2 * (e // 4), 0), r
-        approx, self.values.is_approx = self.values.is_approx, s.is_approx
-        self.block(s.body)
-        self.half, self.row_point, self.values.is_approx = "", "", approx
-        self._drop_unused(coordinates, (r, n))
-        self.depth -= 1
-        self.say("}")
-        for store in by_matrix:
-            self._store_piece(store)
-        for item in by_word:
-            self._packed(item)
-        self.point, self.piece, self.columns = (), {}, {}
-        self.integers.ranges = known
-        self.depth -= 1
-        self.say("}")
+        with self.braces(
+            f"for (int {piece} = 0; {piece} < {columns // width}; ++{piece}) {{  {comment(f'{width} columns')}"
+        ):
+            for store in by_matrix:
+                self.pieces[store.to.name] = self.names.of("integer", f"{store.to.name}.piece")
+                self.say(f"float {self.pieces[store.to.name]}[8];")
+            for item in by_word:
+                self.words[item.to.name] = self.names.of("integer", f"{item.to.name}.piece")
+                self.say(f"float {self.words[item.to.name]}[8];")
+            self.say("#pragma unroll")
+            with self.braces(f"for (int {element} = 0; {element} < {width // 2}; ++{element}) {{"):
+                e = Expr.of("element")
+                coordinates = len(self.lines)
+                self.say(
+                    f"const int {self.names.of('integer', r)} = "
+                    f"{self.integers.c(warp + lane // 4 + 8 * (e // 2 - 2 * (e // 4)), 0)};"
+                )
+                eight = width * Expr.of("piece") + HELD_COLUMNS * (e // 4)
+                of_lane, odd = 2 * (lane - 4 * (lane // 4)), e - 2 * (e // 2)
+                self.say(f"const int {self.names.of('integer', n)} = {self.integers.c(eight + of_lane + odd, 0)};")
+                self.columns = {n: (eight, of_lane, odd)}
+                self.piece, self.row_name, self.point, self.width = (
+                    {r: warp, n: width * Expr.of("piece")},
+                    r,
+                    (r, n),
+                    width,
+                )
+                self.half, self.row_point = self.integers.c(e // 2 - 2 * (e // 4), 0), r
+                approx, self.values.is_approx = self.values.is_approx, s.is_approx
+                self.block(s.body)
+                self.half, self.row_point, self.values.is_approx = "", "", approx
+                self._drop_unused(coordinates, (r, n))
+            for store in by_matrix:
+                self._store_piece(store)
+            for item in by_word:
+                self._packed(item)
+            self.point, self.piece, self.columns = (), {}, {}
+            self.integers.ranges = known
 
     def _drop_unused(self: Any, first: int, names: tuple[str, ...]) -> None:
         """Leaves out the coordinates, declared from line `first` on, that no line after them uses."""

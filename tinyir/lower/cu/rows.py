@@ -68,18 +68,15 @@ class Rows:
         self.integers.ranges |= {"which": Interval(0, count - 1), r: Interval(0, rows - 1)}
         self.values.is_approx = s.is_approx
         self.say("#pragma unroll")
-        self.say(f"for (int {half} = 0; {half} < {count}; ++{half}) {{")
-        self.depth += 1
-        first, row = len(self.lines), Expr.of("lane") // 4 + 8 * Expr.of("which")
-        row = row if is_of_warp else 16 * (Expr.of("warpgroup.thread") // 32) + row
-        self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(row, 0)};")
-        self.half, self.row_point = half, r
-        self.block(s.body)
-        self._drop_unused(first, (r,))
-        self.half = self.row_point = ""
-        self.integers.ranges, self.values.is_approx = known, approx
-        self.depth -= 1
-        self.say("}")
+        with self.braces(f"for (int {half} = 0; {half} < {count}; ++{half}) {{"):
+            first, row = len(self.lines), Expr.of("lane") // 4 + 8 * Expr.of("which")
+            row = row if is_of_warp else 16 * (Expr.of("warpgroup.thread") // 32) + row
+            self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(row, 0)};")
+            self.half, self.row_point = half, r
+            self.block(s.body)
+            self._drop_unused(first, (r,))
+            self.half = self.row_point = ""
+            self.integers.ranges, self.values.is_approx = known, approx
 
     def _row_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """The register of the row at which `each` is."""
@@ -119,13 +116,10 @@ class Rows:
                 self.say(self._folded(s.op, f"{into}[{n}]", f"{of}[{n}]", dtype))
         if is_whole:
             self.say("#pragma unroll")
-            self.say(f"for (int {half} = 0; {half} < {count}; ++{half}) {{")
-            self.depth += 1
-            self._over_lanes(s.op, f"{part}[{half}]", dtype, SHARING)
-            if not is_direct:
-                self.say(self._folded(s.op, f"{into}[{half}]", f"{part}[{half}]", dtype))
-            self.depth -= 1
-            self.say("}")
+            with self.braces(f"for (int {half} = 0; {half} < {count}; ++{half}) {{"):
+                self._over_lanes(s.op, f"{part}[{half}]", dtype, SHARING)
+                if not is_direct:
+                    self.say(self._folded(s.op, f"{into}[{half}]", f"{part}[{half}]", dtype))
         if not is_direct:
             self.depth -= 1
             self.say("}")

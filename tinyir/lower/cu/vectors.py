@@ -80,19 +80,14 @@ class Vectors:
         key, offset = stream_of(s.value)
         for start in range(0, s.vector, len(WORDS)):
             first = s.value.index.substitute({name: start})
-            self.say("{")
-            self.depth += 1
-            self.say(f"const uint4 words = philox_block({key}, {offset} + {self.integers.c(first // len(WORDS))});")
-            for n in range(min(s.vector, len(WORDS))):
-                word = (
-                    f"words.{WORDS[n]}"
-                    if s.vector > 2
-                    else f"({self.integers.c(first - 4 * (first // 4))} == 0 ? words.{WORDS[n]} : words.{WORDS[n + 2]})"
-                )
-                to = tuple(e.substitute({name: start + n}) for e in s.to.index)
-                self.say(f"{self._element(s.to.name, to, s.to.slot)} = {self.values.of_word(word, s.value.dtype)};")
-            self.depth -= 1
-            self.say("}")
+            with self.braces():
+                self.say(f"const uint4 words = philox_block({key}, {offset} + {self.integers.c(first // len(WORDS))});")
+                for n in range(min(s.vector, len(WORDS))):
+                    word = f"words.{WORDS[n]}"
+                    if s.vector <= 2:
+                        word = f"({self.integers.c(first - 4 * (first // 4))} == 0 ? {word} : words.{WORDS[n + 2]})"
+                    to = tuple(e.substitute({name: start + n}) for e in s.to.index)
+                    self.say(f"{self._element(s.to.name, to, s.to.slot)} = {self.values.of_word(word, s.value.dtype)};")
 
     def _near(self: Any, s: nodes.Assign | nodes.Store, dtype: DType, first: str, name: str) -> str:
         """The call that moves neighbours between memory and registers that are side by side, as they are or as small
