@@ -3,7 +3,9 @@ the reference are of nothing else; links lead somewhere."""
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,30 @@ def test_every_line_of_help_is_in_japanese() -> None:
     lines |= {what for _, what in EXIT_CODES} | {"examples", "exit codes", "positional arguments", "options"}
     assert sorted(lines - set(helps())) == [] and sorted(set(helps()) - lines) == []
     assert english_in(" ".join(helps().values())) == []
+
+
+# argparse's own that a command line of ours can meet, what our parser puts around one, and its word for all of them
+OF_ARGPARSE = """unrecognized arguments: {}|the following arguments are required: {}|not allowed with argument {}
+ignored explicit argument {}|expected one argument|expected at most one argument|expected at least one argument
+invalid int value: {}|invalid float value: {}|invalid choice: {} (choose from {})|argument {}: {}|{}; did you mean {}?
+error""".replace("\n", "|").split("|")
+
+
+def faults_of_options() -> Iterator[str]:
+    """What the commands themselves say of a command line, with {} for each word."""
+    for file in sorted((ROOT / "tinyir").glob("*/*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+            if name in ("error", "ArgumentTypeError") and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+                parts = getattr(node.args[0], "values", [node.args[0]])
+                said = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in parts)
+                yield re.sub(r"^argument --[\w-]+: ", "", said).partition("; did you mean")[0]
+
+
+def test_every_fault_of_a_command_line_is_in_japanese() -> None:
+    known = {re.sub(r"\{\w+\}", "{}", line) for line in helps("usage")}
+    assert sorted(known ^ {*OF_ARGPARSE, *faults_of_options()}) == []
+    assert english_in(" ".join(re.sub(r"\{\w+\}", "", line) for line in helps("usage").values())) == []
 
 
 def test_every_code_is_listed() -> None:

@@ -84,10 +84,22 @@ def test_completion_knows_the_options(shell: str) -> None:
     ("tinyc --emmit plan", "--emit"),
     ("tinyc --emit regoin", "region"),
     ("tiny-run --chekc", "--check"),
+    ("tinyc --dump tinny", "tiny"),
+    ("tiny-opt --pass merge_equl", "merge_equal"),
 ])  # fmt: skip
 def test_a_misspelt_option_is_told_what_was_meant(line: str, meant: str) -> None:
     done = run_line(line)
     assert done.code == 2 and done.err.decode().rstrip().endswith(f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(("line", "said"), [
+    ("tinyc --lang ja --emit regoin", "引数 --emit: 'regoin' は選べません (選べるもの: "),
+    ("tinyc --lang ja --dump tinny", "のことですか?"),
+    ("tinyc --lang=ja --room many", "tinyc: エラー: 引数 --room: 'many' は整数ではありません"),
+])  # fmt: skip
+def test_a_fault_of_the_command_line_is_told_in_japanese(line: str, said: str) -> None:
+    done = run_line(line)
+    assert done.code == 2 and said in done.err.decode().splitlines()[-1]
 
 
 def test_the_package_lists_its_commands() -> None:

@@ -79,7 +79,7 @@ def _steps(options: argparse.ArgumentParser, args: argparse.Namespace) -> list[A
 
     for word in [*args.named, *([args.stop_after] if args.stop_after else [])]:
         if word not in PASS_OF:
-            options.error(f"{word!r} is not a pass; there are {', '.join(PASS_OF)}")
+            options.error(f"argument --pass: {word!r} is not one of {', '.join(PASS_OF)}")
     steps = [*(CANONICAL if args.canonical or not args.named else ()), *(PASS_OF[word] for word in args.named)]
     if args.stop_after:
         last = PASS_OF[args.stop_after]

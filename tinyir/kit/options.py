@@ -32,17 +32,27 @@ def locale() -> str:
 
 
 @functools.cache
-def helps() -> dict[str, str]:
-    """Japanese by English line of help, read once."""
+def helps(file: str = "help") -> dict[str, str]:
+    """Japanese by English line of help, or of another such file, read once."""
     import tomllib
 
-    return tomllib.loads(EXPLAIN.joinpath("help.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(EXPLAIN.joinpath(f"{file}.toml").read_text(encoding="utf-8"))
 
 
 def helped(line: str | None, lang: str) -> str:
     """A line of help in `lang`; in English where there is no translation."""
     line = str(line or "")
     return line if lang == "en" else helps().get(line, line)
+
+
+def faulted(message: str, lang: str) -> str:
+    """A fault of the command line in `lang`: by the first sentence that it is, with words in the holes, each of which
+    may be such a fault itself; in English where there is none."""
+    for sentence, other in helps("usage").items() if lang != "en" else ():
+        found = re.fullmatch(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+?)", re.escape(sentence)), message)
+        if found:
+            return other.format(**{hole: faulted(part, lang) for hole, part in found.groupdict().items()})
+    return message
 
 
 def abandon(stream: Any) -> None:
@@ -64,7 +74,7 @@ class Completion(argparse.Action):
         try:
             import shtab
         except ImportError:
-            parser.error("argument --print-completion needs shtab: pip install shtab")
+            parser.error("argument --print-completion: needs shtab: pip install shtab")
         for action in parser._actions:
             if action.dest == "file" or "FILE" in str(action.metavar or ""):
                 action.complete = shtab.FILE
@@ -133,13 +143,15 @@ class Parser(argparse.ArgumentParser):
         ) + f"\n{helped('exit codes', lang)}:\n{codes}"
 
     def error(self, message: str) -> Any:
-        """argparse's, with what may have been meant."""
+        """argparse's, with what may have been meant, in the language that was asked for."""
         known = [o for a in self._actions for o in a.option_strings]
         unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
-        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        choice = re.search(r"'([^']*)' (?:\(choose from|is not one of) (.*)", message)
         near = nearest(unknown[1], known) if unknown else ""
         near = near or (nearest(choice[1], re.findall(r"[\w.-]+", choice[2])) if choice else "")
-        super().error(message + (f"; did you mean {near}?" if near else ""))
+        said = faulted(message + (f"; did you mean {near}?" if near else ""), self.lang)
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: {faulted('error', self.lang)}: {said}\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         stream = file or sys.stderr
