@@ -13,9 +13,9 @@ WORKERS = -n $$($(PYTHON) -c 'import os; print(os.cpu_count() or 1)') --dist wor
 
 setup: $(VENV)/ready $(VENV)/compiled
 
-# The packages of the lock, by their hashes, and this checkout.
+# The packages of the lock, by their hashes, and this checkout. Where .venv is a link, `venv` wants what it leads to.
 $(VENV)/ready: supply/test.txt pyproject.toml
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(or $(realpath $(VENV)),$(VENV))
 	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r supply/test.txt
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
