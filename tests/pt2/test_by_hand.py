@@ -395,7 +395,8 @@ def test_the_command(tmp_path: Path) -> None:
     done = run_line(f"tiny-import {tmp_path}/net.pt2")
     assert done.code == 0 and '"file"' in done.out.decode()
     done = run_line(f"tiny-import {tmp_path}/net.pt2 --value x=1")
-    assert done.code == 1 and "E0128" in done.err.decode()
+    assert done.code == 1 and "E0018" in done.err.decode()
+    assert "E0018" in run_line(f"tiny-import {tmp_path}/net.pt2 --room 64").err.decode()
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

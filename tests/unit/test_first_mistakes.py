@@ -85,6 +85,16 @@ SAID = {
         b"graph<N=1> main(x: f32[N]) -> (y: f32[N]) { return x @ x }",
         "y is declared f32[N], but main gives f32[]",
     ),
+    "a size that the graph DSL does not declare": (
+        "tiny-front",
+        b"graph<M=1> main(x: f32[N]) -> (y: f32[N]) { return x }",
+        "help: declare it in the header with a default, N=1, or write one of M\n",
+    ),
+    "a name of a tiny text": (
+        "tiny-index",
+        run_line("tiny-front", ADDED).out.replace(b"(x, y)", b"(x, zebra)"),
+        "zebra is not defined",
+    ),
     "a header taken away": ("tiny-index", b"\nmodel main\n", "the first line is not a tinyir header: an empty line"),
     "a file of arrays that is not there": (
         "tiny-play --inputs no_such.npz",

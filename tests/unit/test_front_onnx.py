@@ -173,6 +173,8 @@ def test_shapes_given_on_the_command_line() -> None:
     assert json.loads(text(m, x=["1", "3", "M"]))["tensors"]["y"]["shape"] == [1, 3, "M"]
     for shapes in ({"x": ["1", "4", "2"]}, {"x": ["1"]}, {"q": ["1"]}, {"x": ["1", "3", "-2"]}):
         assert [d.code for d in refused(m, **shapes)] == ["E0128"]
+    assert refused(m, x=["1", "4", "2"])[0].suggestion().endswith("--shape x=1,3,2")
+    assert refused(m, X=["1", "3", "2"])[0].suggestion() == "near it: x"
     open_rank = model([node("Relu", ["x"], ["y"])], {"x": None}, ["y"])
     assert [d.code for d in refused(open_rank)] == ["E0128"]
     assert json.loads(text(open_rank, x=["2"]))["tensors"]["y"]["shape"] == [2]
@@ -221,6 +223,7 @@ def test_all_unsupported_ops_are_named_at_once() -> None:
     (diag,) = refused(m)
     assert diag.code == "E0123"
     assert diag.facts["ops"] == "Unique (b); mine::Odd (d); NonZero (first, c)"
+    assert "tiny-explain ONNX" in diag.suggestion()
 
 
 def test_every_fault_is_found_and_none_twice() -> None:

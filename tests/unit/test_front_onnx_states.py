@@ -153,6 +153,13 @@ def test_pairs_that_there_are_not(states: dict[str, str], word: str) -> None:
     assert [d.code for d in fault.value.diags] == ["E0128"] and word in str(fault.value.diags[0].facts["fault"])
 
 
+def test_a_room_without_a_cache_is_refused() -> None:
+    raw = made(NORM, {"x": [3], "running": [3]}, {"out": [3]}, half=HALF)
+    with pytest.raises(Refused) as fault:
+        to_json(raw, "net.onnx", states={"running": "out"}, room=64)
+    assert [d.code for d in fault.value.diags] == ["E0018"] and "--state" in fault.value.diags[0].suggestion()
+
+
 def test_the_command_keeps_states_in_a_file(tmp_path: Path) -> None:
     raw = made(NORM, {"x": [3], "running": [3]}, {"out": [3]}, half=HALF)
     done = run_line("tinyc --state running=out", raw)

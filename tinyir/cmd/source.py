@@ -9,10 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..kit.cli import Session
-from ..kit.diag import Diag, refuse
+from ..kit.diag import Diag, Refused, refuse
 from ..kit.phrase import Listing, Phrase
 
 IMPORTED = ("shape", "value", "state", "room")  # options that a text has no use for: it says these things itself
+OF_ONNX = ("value", "state", "room")  # and those that an archive of torch.export has no use for
+WRITTEN = Phrase(
+    "leave the option out, and write in the text what it should say: sizes in the shapes of tensors, values as "
+    "constants, states in the signature"
+)
+EXPORTED = Phrase("leave the option out, and export a module that has it: a number as a constant, a state as a buffer")
 
 
 def shape_option(parser: argparse.ArgumentParser) -> None:
@@ -80,10 +86,14 @@ def read_source(session: Session, wants: str) -> str:
     if not front.is_onnx(raw) and not front.is_pt2(raw):
         unused = [f"--{option}" for option in IMPORTED if getattr(session.args, option, None)]
         if unused:
-            raise refuse("E0018", unused[0], options=Listing(unused))
+            raise _unused(unused, Phrase("models of ONNX and torch.export"), Phrase("text"), WRITTEN)
         return session.decode(raw, wants)
     session.text = session.timed("import", lambda: _json_of(session, raw))
     return session.text
+
+
+def _unused(options: list[str], of: Phrase, given: Phrase, advice: Phrase) -> Refused:
+    return refuse("E0018", options[0], options=Listing(options), of=of, given=given, advice=advice)
 
 
 def must_hold(session: Session, diags: Sequence[Diag]) -> None:
@@ -97,9 +107,9 @@ def _json_of(session: Session, raw: bytes) -> str:
 
     shapes, values = (dict(getattr(session.args, key, [])) for key in ("shape", "value"))
     if front.is_pt2(raw):
-        for name in (*values, *dict(getattr(session.args, "state", []))):
-            fault = Phrase("values and states are told of inputs of ONNX models only")
-            raise refuse("E0128", name, tensor=name, fault=fault)
+        unused = [f"--{option}" for option in OF_ONNX if getattr(session.args, option, None)]
+        if unused:
+            raise _unused(unused, Phrase("models of ONNX"), Phrase("an archive of torch.export"), EXPORTED)
         return front.pt2_to_json(raw, _spelled(session), shapes)
     return front.onnx_to_json(
         raw,

@@ -19,7 +19,7 @@ from ..ir.attrs import show_attr
 from ..ir.model import Model, Origin, Tensor, show_name
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import DType, TensorType
-from ..ir.verify import nearest
+from ..ir.verify import nearest, unknown_name
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
@@ -179,12 +179,7 @@ class _Reader:
                     name=f"%{operand}",
                 )
             else:
-                self.fault(
-                    "E0202",
-                    i,
-                    name=f"%{operand}",
-                    near=", ".join(f"%{n}" for n in list(self.refs)[-3:]) or Phrase("nothing"),
-                )
+                self.fault("E0202", i, **unknown_name(f"%{operand}", [f"%{n}" for n in list(self.refs)[-3:]]))
         if row is not None and len(i.operands) != row.inputs[0]:
             self.fault("E0204", i, op=i.opcode, given=len(i.operands), wanted=row.inputs[0])
         operands = [self.refs.get(o) for o in i.operands]
@@ -231,17 +226,8 @@ class _Reader:
         seen: set[str] = set()
         for o in self.source.outputs:
             if o.id not in self.refs:
-                self.faults.append(
-                    Diag(
-                        "E0202",
-                        "outputs",
-                        {
-                            "name": f"%{o.id}",
-                            "near": ", ".join(f"%{n}" for n in list(self.refs)[-3:]) or Phrase("nothing"),
-                        },
-                        o.span,
-                    )
-                )
+                facts = unknown_name(f"%{o.id}", [f"%{n}" for n in list(self.refs)[-3:]])
+                self.faults.append(Diag("E0202", "outputs", facts, o.span))
             if o.called in seen:
                 self.faults.append(Diag("E1301", "outputs", {"name": o.called}, o.span))
             seen.add(o.called)

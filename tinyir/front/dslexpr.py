@@ -14,7 +14,7 @@ from ..ir.expr import Expr
 from ..ir.read import name_of
 from ..ir.rules import holds_product
 from ..ir.types import DTYPES, TensorType, promote
-from ..ir.verify import nearest
+from ..ir.verify import unknown_name
 from ..kit.diag import Diag, Label, Refused, refuse
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass, field
@@ -181,9 +181,7 @@ class Evaluator:
             return Literal(float(name))
         if name in self.scope.symbols:
             return self.b.const(self.scope.symbols[name], DTYPES["i64"])
-        raise refuse(
-            "E0202", name, name=name, near=", ".join(nearest(name, self.scope.variables)) or Phrase("nothing like it")
-        )
+        raise refuse("E0202", name, **unknown_name(name, self.scope.variables))
 
     def prefix(self, tree: Any) -> Operand:
         """A prefix operator on an operand."""
@@ -367,8 +365,15 @@ def bound(dim: Expr, symbols: Mapping[str, Expr], token: Any) -> Expr:
     declare."""
     for name in dim.names():
         if name not in symbols:
-            raise refuse("E0134", name, symbol=name, span=span_of_tree(token))
+            raise refuse("E0134", name, span=span_of_tree(token), symbol=name, advice=_declaring(name, symbols))
     return dim.substitute(symbols)
+
+
+def _declaring(name: str, symbols: Iterable[str]) -> Phrase:
+    known = ", ".join(symbols)
+    if not known:
+        return Phrase("declare it with a default: graph<{name}=1>", name=name)
+    return Phrase("declare it in the header with a default, {name}=1, or write one of {known}", name=name, known=known)
 
 
 def _number(tree: Any) -> int | float:

@@ -24,7 +24,7 @@ from typing import Any
 from ..ir import tiny
 from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
-from ..ir.verify import nearest
+from ..ir.verify import nearest, unknown_name
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import replace
@@ -326,7 +326,7 @@ class _Reader(SignatureReader):
                 name = self.expect(node, str, Phrase("a group of fuse"))
                 tensors = [name] if name in self.refs else self.given_by.get(name, [])
                 if name and not tensors:
-                    self.fault("E0202", node, name, name=name, near=near(name, [*self.refs, *self.given_by]))
+                    self.fault("E0202", node, name, **unknown_name(name, [*self.refs, *self.given_by]))
                 values += [ref.name for ref in map(self.refs.get, tensors) if ref is not None]
             if values:
                 found.append(tiny.MustFuse(tuple(dict.fromkeys(values)), span=self.places.of(group)))

@@ -27,12 +27,11 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS
 from ..ir.types import DTYPES, DType
-from ..ir.verify import nearest, reorders_symbols
+from ..ir.verify import nearest, reorders_symbols, unknown_name
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
-from .jsonsignature import near
 from .jsontext import Member, Node, items_of, parse_json, without_comments
 from .nodecorrections import missing_dtype, missing_reshape, solved_symbol, unpermuted
 from .nodemaps import read_map
@@ -334,9 +333,7 @@ class _Reader(NodeSignature):
         name = self.expect(node, str, "src")
         if not name or name in self.refs:
             return self.refs.get(name) if name else None
-        self.fault(
-            "E0202", node, id, name=name, near=near(name, [n for n, ref in self.refs.items() if ref is not None])
-        )
+        self.fault("E0202", node, id, **unknown_name(name, [n for n, ref in self.refs.items() if ref is not None]))
         self.refs[name] = None
         return None
 

@@ -39,7 +39,7 @@ from .ops import REGION_OPS
 from .read import expr_of, exprs_of, guard_of, name_of, read_at, read_attrs
 from .rules import holds_product
 from .types import DTYPES, DType, number_of
-from .verify import nearest
+from .verify import nearest, unknown_name
 
 RANDOM_ATTRS = {"seed": ("int", True), "offset": ("int", True)}
 _UNTYPED = DTYPES["fp64"]  # of a literal until its neighbour is known
@@ -103,9 +103,7 @@ def dtype_named(token: Any, names: Names) -> DType:
 
 def _find(name: str, known: Mapping[str, DType], span: Span, names: Names) -> DType:
     if name not in known:
-        raise refuse(
-            "E0202", names.at, name=name, near=", ".join(nearest(name, known)) or Phrase("nothing like it"), span=span
-        )
+        raise refuse("E0202", names.at, span=span, **unknown_name(name, known))
     return known[name]
 
 

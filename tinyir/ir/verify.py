@@ -14,6 +14,7 @@ from .ops import OPS
 from .rules import infer
 from .types import DTYPES
 
+MOST_LISTED = 8
 OTHER_NAMES = {"fp16": "half", "i64": "long", "fp8e4m3": "fp8"}  # beside NumPy's and C's
 
 
@@ -24,6 +25,17 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     words = list(known)
     close = difflib.get_close_matches(word.upper(), dict.fromkeys(w.upper() for w in words), 3, 0.5)
     return [w for c in close for w in words if w.upper() == c][:3]
+
+
+def unknown_name(name: str, known: Iterable[str]) -> dict[str, str]:
+    """The facts of a name that is not known (E0202, E1605): the words near it, else the first that there are."""
+    words = list(known)
+    near = ", ".join(nearest(name, words))
+    listed = ", ".join([*words[:MOST_LISTED], *(["..."] if len(words) > MOST_LISTED else [])])
+    advice = (
+        Phrase("near it: {near}", near=near) if near else Phrase("known here: {known}", known=listed) if listed else ""
+    )
+    return {"name": name, "near": near, "advice": advice}
 
 
 def dtypes_like(word: str) -> list[str]:
@@ -87,7 +99,7 @@ def _check_definitions(module: Any) -> Iterator[Diag]:
 
 def _check_uses(module: Any) -> Iterator[Diag]:
     later = {v.name: v for v in module.values}
-    known = {t.name for t in module.model.inputs}
+    known = dict.fromkeys(t.name for t in module.model.inputs)
     for value in module.values:
         for operand in value.operands:
             if operand in known:
@@ -101,13 +113,8 @@ def _check_uses(module: Any) -> Iterator[Diag]:
                     (Label(later[operand].span, Phrase("defined here")),) if later[operand].span else (),
                 )
             else:
-                yield Diag(
-                    "E0202",
-                    value.name,
-                    {"name": operand, "near": ", ".join(nearest(operand, known)) or Phrase("nothing like it")},
-                    value.span,
-                )
-        known.add(value.name)
+                yield Diag("E0202", value.name, unknown_name(operand, known), value.span)
+        known[value.name] = None
 
 
 def _check_types(module: Any) -> Iterator[Diag]:
@@ -179,11 +186,7 @@ def _check_results(module: Any) -> Iterator[Diag]:
         elif result.output in given:
             yield Diag("E1305", result.output, {"fault": Phrase("{output} is given twice", output=result.output)})
         elif result.value not in types:
-            yield Diag(
-                "E0202",
-                result.output,
-                {"name": result.value, "near": ", ".join(nearest(result.value, types)) or Phrase("nothing like it")},
-            )
+            yield Diag("E0202", result.output, unknown_name(result.value, types))
         elif types[result.value] != module.model.output(result.output).type:
             declared = module.model.output(result.output)
             yield Diag(
@@ -228,8 +231,7 @@ def check_must_fuse(module: Any) -> Iterator[Diag]:
     for one in module.must_fuse:
         for name in dict.fromkeys(one.values):
             if name not in types:
-                near = ", ".join(nearest(name, types)) or Phrase("nothing like it")
-                yield Diag("E0202", name, {"name": name, "near": near}, one.span)
+                yield Diag("E0202", name, unknown_name(name, types), one.span)
             elif name not in computed:
                 yield Diag("E1421", name, {"name": name, "moved": chain_of(name, module.value_of())[-1]}, one.span)
 

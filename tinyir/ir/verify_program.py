@@ -10,7 +10,7 @@ from ..kit.phrase import Listing, Phrase
 from .expr import Expr
 from .in_place import homes_of, owner_of
 from .model import is_exchanged, memory_type
-from .verify import nearest
+from .verify import unknown_name
 
 SIGNATURE = Phrase("the signature")
 PLACES = ("gmem", "deferred")  # of a buffer: in memory, or on the chip between two regions
@@ -51,8 +51,7 @@ def _check_must_fuse(module: Any) -> Iterator[Diag]:
     for region in module.program.regions if any(r.must_fuse for r in regions.values()) else ():
         unknown = [n for n in region.must_fuse if n not in regions]
         for name in unknown:
-            near = ", ".join(nearest(name, regions)) or Phrase("nothing like it")
-            yield Diag("E0202", region.name, {"name": name, "near": near}, region.span)
+            yield Diag("E0202", region.name, unknown_name(name, regions), region.span)
         wanted = _sharing(region, regions)
         if not unknown and (set(region.must_fuse) != wanted or len(region.must_fuse) != len(wanted)):
             facts = {

@@ -16,7 +16,8 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Phrase
 from ..ops.table import read_dim
 from ..program.names import bare
-from ..program.program import Program, size_given
+from ..program.program import Program
+from ..program.sizes import no_input, other_shape, size_given, unfit
 from ..program.terms import Term, known
 from .constants import Weights, term_of
 from .elements import element_of
@@ -160,11 +161,9 @@ def _program_of(
     faults = translator.faults
     if graph.sparse_initializer:
         faults.append(Diag("E0126", graph.sparse_initializer[0].values.name, {"type": Phrase("a sparse tensor")}))
-    known = ", ".join(i.name for i in inputs)
     for name in [*shapes, *values]:
         if name not in {i.name for i in inputs}:
-            fault = Phrase("it is not an input; inputs: {i}", i=known)
-            faults.append(Diag("E0128", name, {"tensor": name, "fault": fault}))
+            faults += no_input(name, (i.name for i in inputs)).diags
     symbols: dict[str, str] = {}
     given = {i.name: i for i in inputs if i.name not in values}
     results = {o.name: o for o in graph.output}
@@ -245,24 +244,14 @@ def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -
             else:
                 own.append(_symbol(dim.dim_param, f"{value.name}_{axis}", symbols))
     elif given is None:
-        raise refuse(
-            "E0128", value.name, tensor=value.name, fault=Phrase("the model does not say how many axes it has")
-        )
+        fault = Phrase("the model does not say how many axes it has")
+        raise unfit(value.name, fault, Phrase("say its shape: --shape {name}=1,80,800", name=value.name))
     if given is None:
         return tuple(own)
     stated = [size_given(value.name, word) for word in given]
     if own or value.type.tensor_type.HasField("shape"):
         if len(own) != len(stated) or any(o.constant is not None and o != s for o, s in zip(own, stated)):
-            raise refuse(
-                "E0128",
-                value.name,
-                tensor=value.name,
-                fault=Phrase(
-                    "its shape is [{own}] in the model, not [{given}]",
-                    own=", ".join(map(str, own)),
-                    given=", ".join(given),
-                ),
-            )
+            raise other_shape(value.name, own, given)
     return tuple(stated)
 
 
@@ -289,17 +278,13 @@ def _stated(name: str, dtype: DType, shape: tuple[Expr, ...], words: Sequence[st
         found = np.array([float(w) if dtype.is_float else int(w) for w in words])
         return known(found.reshape(sizes), dtype)
     except (ValueError, TypeError, OverflowError):
-        raise refuse(
-            "E0128",
-            name,
-            tensor=name,
-            fault=Phrase(
-                "{words} is not a value of {dtype}[{shape}]",
-                words=",".join(words)[:60],
-                dtype=dtype,
-                shape=", ".join(map(str, shape)),
-            ),
-        ) from None
+        own = f"{dtype}[{', '.join(map(str, shape))}]"
+        fault = Phrase("{words} is not a value of {own}", words=",".join(words)[:60], own=own)
+        advice = Phrase(
+            "a value has as many numbers as it has elements: --value {name}=1,2,3; sizes are fixed by --shape",
+            name=name,
+        )
+        raise unfit(name, fault, advice) from None
 
 
 def _symbol(word: str, otherwise: str, symbols: dict[str, str]) -> Expr:

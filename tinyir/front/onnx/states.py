@@ -25,6 +25,7 @@ from ..jsonsignature import default_shapes
 from ..program.names import bare
 from ..program.ops import Ops
 from ..program.program import Program
+from ..program.sizes import no_input, unfit
 from ..program.terms import Term
 
 STATE = {"role": "state", "mutability": "mutable"}
@@ -47,9 +48,10 @@ class States:
         self.wanted, self.program = wanted, program
         for past, present in wanted.pairs.items():
             if past not in inputs:
-                raise _fault(past, Phrase("it is not an input; inputs: {i}", i=", ".join(inputs)))
+                raise no_input(past, inputs)
             if present not in outputs:
-                raise _fault(past, Phrase("{present} is not an output", present=present))
+                fault = Phrase("{present} is not an output", present=present)
+                raise unfit(past, fault, Phrase("outputs: {outputs}", outputs=", ".join(outputs)))
         self.pairs = {p: o for p in inputs if (o := wanted.pairs.get(p, _spelled_as(p, outputs))) is not None}
         self.grown: dict[str, tuple[Term, int]] = {}  # states with room, and the axis along which they grow
         self.lengths: dict[str, str] = {}  # the symbol that says how many rows there are
@@ -69,7 +71,11 @@ class States:
 
     def settle(self, terms: Mapping[str, Term]) -> None:
         """State which outputs are new values, `terms` what they are. Raises Refused (E0128) for one of another type
-        than its state, where the caller asks for it."""
+        than its state, where the caller asks for it, and (E0018) where nothing grows and a room is asked for."""
+        if self.wanted.room and not self.grown:
+            of, given = Phrase("models with a cache that grows"), Phrase("a model without one")
+            advice = Phrase("leave it out, or say by --state INPUT=OUTPUT which output is the next value of a cache")
+            raise refuse("E0018", "--room", options="--room", of=of, given=given, advice=advice)
         for past, present in self.pairs.items():
             new = terms[present]
             if past in self.grown:
@@ -79,7 +85,7 @@ class States:
             declared = {"dtype": new.dtype.name, "shape": [d.plain for d in new.shape]}
             if declared != {"dtype": kept["dtype"], "shape": kept["shape"]}:
                 if past in self.wanted.pairs:
-                    raise _fault(
+                    raise unfit(
                         past,
                         Phrase(
                             "its new value is {type}; --room says how many rows a cache has room for",
@@ -101,7 +107,7 @@ class States:
             rest = ops.cut(whole, axis, end, room)
             new = ops.op("Concat", present, rest, axis=axis)
         except Refused:
-            raise _fault(
+            raise unfit(
                 past, Phrase("{end} rows of {room} leave no rest that can be told", end=end, room=room)
             ) from None
         self.program.rename(new, self.program.fresh(f"{bare(past)}.new"))
@@ -136,7 +142,3 @@ def _growing(past: tuple[Expr, ...], present: tuple[Expr, ...] | None) -> int | 
         return None
     found = [axis for axis, (a, b) in enumerate(zip(past, present)) if a != b]
     return found[0] if len(found) == 1 and past[found[0]].name is not None else None
-
-
-def _fault(tensor: str, fault: str) -> Refused:
-    return refuse("E0128", tensor, tensor=tensor, fault=fault)

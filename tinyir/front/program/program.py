@@ -16,12 +16,10 @@ from ...ir.expr import Expr
 from ...ir.model import Origin
 from ...ir.model import Tensor as Input
 from ...ir.types import DTYPES, DType, TensorType, show_number
-from ...kit.diag import Refused, refuse
+from ...kit.diag import Refused
 from ...kit.names import FreeNames
-from ...kit.phrase import Phrase
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
-from ..ops.table import read_dim
 from .names import bare
 from .terms import Term, known
 
@@ -242,14 +240,3 @@ def _scalar(value: Any, dtype: DType) -> Any:
     if not dtype.is_float:
         return value.item()
     return _number(float(value), dtype)
-
-
-def size_given(name: str, word: str) -> Expr:
-    """The size that a caller gives to an axis of `name`. Raises Refused (E0128)."""
-    try:
-        size = read_dim(int(word) if word.lstrip("-").isdigit() else word)
-    except ValueError:
-        size = Expr.of(-1)
-    if size.constant is not None and size.constant < 0:
-        raise refuse("E0128", name, tensor=name, fault=Phrase("{word} is not a size", word=word))
-    return size

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...kit.diag import refuse
 from ...kit.phrase import Phrase
+from .sizes import unfit
 
 _RANGED = re.compile(r"(?P<symbol>[^:]*):(?P<low>[^:]*?)\.\.(?P<high>[^:]*)")
 MOST = (1 << 31) - 1
@@ -32,25 +32,14 @@ def without_ranges(shapes: Mapping[str, Sequence[str]]) -> tuple[dict[str, list[
                 symbol.isidentifier() and low.isdecimal() and high.isdecimal() and len(low) <= 10 and len(high) <= 10
             )
             if not is_range or not int(low) <= int(high) <= MOST:
-                raise refuse(
-                    "E0128",
-                    name,
-                    tensor=name,
-                    fault=Phrase("{word} is not a symbol and its range, such as L:1..512", word=word),
-                )
+                raise unfit(name, Phrase("{word} is not a symbol and its range, such as L:1..512", word=word))
             if ranges.setdefault(symbol, (int(low), int(high))) != (int(low), int(high)):
-                raise refuse(
-                    "E0128",
-                    name,
-                    tensor=name,
-                    fault=Phrase(
-                        "{symbol} has two ranges, {ranges}..{ranges2} and {low}..{high}",
-                        symbol=symbol,
-                        ranges=ranges[symbol][0],
-                        ranges2=ranges[symbol][1],
-                        low=low,
-                        high=high,
-                    ),
+                own = "{}..{}".format(*ranges[symbol])
+                fault = Phrase(
+                    "{symbol} has two ranges, {own} and {low}..{high}", symbol=symbol, own=own, low=low, high=high
+                )
+                raise unfit(
+                    name, fault, Phrase("give {symbol} one range, and write {symbol} alone elsewhere", symbol=symbol)
                 )
             found[name].append(symbol)
     return found, ranges

@@ -17,7 +17,8 @@ from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
 from ..program.names import bare
-from ..program.program import Program, size_given
+from ..program.program import Program
+from ..program.sizes import no_input, other_shape, size_given, unfit
 from ..program.terms import Term, known
 from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call
@@ -129,32 +130,17 @@ class _Graph:
         found: dict[str, Expr] = {}
         for name, words in shapes.items():
             if name not in self.inputs:
-                raise refuse(
-                    "E0128",
-                    name,
-                    tensor=name,
-                    fault=Phrase("it is not an input; inputs: {inputs}", inputs=", ".join(self.inputs)),
-                )
+                raise no_input(name, self.inputs)
             _, own = self._type_of(name, {})
             if len(own) != len(words):
-                raise refuse(
-                    "E0128",
-                    name,
-                    tensor=name,
-                    fault=Phrase("its shape is [{own}] in the model", own=", ".join(map(str, own))),
-                )
+                raise other_shape(name, own, words)
             for size, word in zip(own, words):
                 given = size_given(name, word)
                 symbol = size.name
                 if size == given:
                     continue
                 if symbol is None or found.setdefault(symbol, given) != given:
-                    raise refuse(
-                        "E0128",
-                        name,
-                        tensor=name,
-                        fault=Phrase("{size} is not {word} in the model", size=size, word=word),
-                    )
+                    raise other_shape(name, own, words)
         return found
 
     def _state(self, ranges: Mapping[str, tuple[int, int]]) -> None:
@@ -165,14 +151,10 @@ class _Graph:
             low, high = (bound_of(entry.get(key), end) for key, end in (("min_val", 0), ("max_val", MOST)))
             size = self.given.get(word, Expr.of(word))
             if size.constant is not None and not low <= size.constant <= high:
-                raise refuse(
-                    "E0128",
-                    word,
-                    tensor=word,
-                    fault=Phrase(
-                        "{size} is outside of {low}..{high}, for which it was exported", size=size, low=low, high=high
-                    ),
+                fault = Phrase(
+                    "{size} is outside of {low}..{high}, for which it was exported", size=size, low=low, high=high
                 )
+                raise unfit(word, fault, Phrase("export it for a range with {size}, or give a size inside", size=size))
             if size.name is not None:
                 own = stated.get(size.name, (low, high))
                 stated[size.name] = max(low, own[0]), min(high, own[1])

@@ -12,7 +12,7 @@ from ...kit.work import count, span
 from ...target.arch import ARCHS
 from ..body import Binary, Index, Literal, Random, Read, Ref, Select, Ternary, Unary, show_body
 from ..expr import Expr
-from ..verify import nearest
+from ..verify import unknown_name
 from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
@@ -162,8 +162,7 @@ def _check_names(kernel: Kernel, walked: list[Visit], module: Any) -> Iterator[D
     for v in walked:
         s = v.statement
         for name, known in _unknown_names(s, v, tensors, sizes):
-            near = ", ".join(nearest(name, known)) or Phrase("nothing like it")
-            yield Diag("E1605", kernel.name, {"name": name, "near": near}, s.span)
+            yield Diag("E1605", kernel.name, unknown_name(name, known), s.span)
         own: set[str] = set()
         for name in _defined(s):
             if name in own:
@@ -189,7 +188,7 @@ def _unknown_names(
             yield name, integers
     for node in reads_in(s):
         if isinstance(node, Ref) and node.name not in v.values:
-            yield f"%{node.name}", {f"%{n}" for n in v.values}
+            yield f"%{node.name}", [f"%{n}" for n in v.values]
         if isinstance(node, Read) and node.tensor not in v.arrays and node.tensor not in tensors:
             yield node.tensor, {**v.arrays, **tensors}
     for name in [p.name for _, p in places_in(s)] + _array_names(s):
@@ -197,7 +196,7 @@ def _unknown_names(
             yield name, {**v.arrays, **tensors}
     cursor = getattr(s, "cursor", None)
     if cursor is not None and f"{cursor}.slot" not in v.names:
-        yield cursor, {n.removesuffix(".slot") for n in v.names if n.endswith(".slot")}
+        yield cursor, [n.removesuffix(".slot") for n in v.names if n.endswith(".slot")]
 
 
 # What defines integers, whose names may be those of tensors, and arrays, whose may not.
