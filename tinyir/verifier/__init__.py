@@ -5,15 +5,30 @@ it, and takes nothing for shown but what it has added up or looked for again:
 
     polynomials   integers and facts
     text          kernels as lines
+    stores        which statements write tensors
+    certificate   the text of a certificate, and its verdicts: sums are added up, and no more is asked
     places        that places are inside, divisors positive, elements written once: sums that the certificate gives
     rules         tokens, barriers, what a card has
     run           that shared memory is used in order
-    certificate   the text of a certificate, and its verdicts
+
+The last three are programs of their own: each says what there is to show of its kind, and none of them reads another.
+So who trusts one kind of claim reads its program and the four above.
 
 What it does not look at it trusts; `TRUSTED` has that by name.
 """
 
-from .certificate import Refused, Verdict, Verifier
+from . import certificate
+from .certificate import Refused, Verdict
+from .places import places
+from .rules import rules
+from .run import order
+
+
+class Verifier(certificate.Verifier):
+    """Checks one certificate of everything."""
+
+    checks = places, rules, order
+
 
 TRUSTED = {
     "tiny-cu": "the CUDA does what the statements of the gpu text say",

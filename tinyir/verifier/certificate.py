@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .places import OF_DATA, OF_TEXT, Obligation, Scope, places
 from .polynomials import FLOORS, Key, Poly, Unreadable, add, axioms, constant, floors_in, key, multiply, number, read
-from .rules import rules
-from .text import Kernel, Text
+from .text import OF_DATA, OF_TEXT, Kernel, Obligation, Points, Text
 
 HEADER = "tinyir 1.0 cert"
 STATUSES = ("proven", "guarded", "listed")
@@ -92,8 +90,10 @@ class Certificate:
 
 
 class Verifier:
-    """Checks one certificate. `facts` counts those that sums are made of. Of a draft what is not confirmed is kept, as
-    (line of the text, what), and not refused."""
+    """Checks one certificate by `checks`, each of which says what there is to show of a kernel. `facts` counts those
+    that sums are made of. Of a draft what is not confirmed is kept, as (line of the text, what), and not refused."""
+
+    checks: Sequence[Callable[[Kernel, Text, Points], Iterator[Obligation]]] = ()
 
     def __init__(self, source: str, is_draft: bool = False):
         certificate = Certificate(source)
@@ -135,8 +135,8 @@ class Verifier:
     def _obligations(self, kernel: Kernel) -> Iterator[Obligation]:
         """What there is to show of a kernel. Raises Refused."""
         try:
-            yield from places(kernel, self.text, self.points)
-            yield from rules(kernel, self.text, self.points)
+            for check in self.checks:
+                yield from check(kernel, self.text, self.points)
         except UNREADABLE as fault:
             raise Refused("text", 1, str(fault)) from fault
 
@@ -180,7 +180,7 @@ class Verifier:
         ways = [known[0] for known in found if known is not None]
         return len(ways) == len(found) and claim.status == ("guarded" if OF_DATA in ways else "proven")
 
-    def _known(self, fact: Key, scope: Scope, shown: dict[Key, str]) -> tuple[str, bool] | None:
+    def _known(self, fact: Key, scope: Any, shown: dict[Key, str]) -> tuple[str, bool] | None:
         """How it is known that a polynomial is >= 0, and whether it is 0; None where it is not known."""
         self.facts += 1
         number_of = constant(dict(fact))
@@ -194,7 +194,7 @@ class Verifier:
                 found = (how, False) if how else None
         return found
 
-    def _adds_up(self, goal: Poly, terms: str, scope: Scope, shown: dict[Key, str]) -> str | None:
+    def _adds_up(self, goal: Poly, terms: str, scope: Any, shown: dict[Key, str]) -> str | None:
         """How it is known that goal >= 0 where the terms add up to a negative number; None where they do not."""
         denial, total, how = key(add(add({}, goal, -1), number(-1))), number(0), OF_TEXT
         for sign, times, factors in _terms(terms):

@@ -10,18 +10,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .polynomials import FLOORS, Key, Poly, Unreadable, add, constant, floors_in, key, multiply, name, names_in, number
-from .text import FORMS, Access, Half, Kernel, Line, Rows, Text, guard_of, told
+from .stores import STORES, stored
+from .text import FORMS, OF_DATA, OF_TEXT, Access, Half, Kernel, Line, Obligation, Points, Rows, Text, guard_of
 
-OF_TEXT, OF_DATA = "text", "data"  # how a fact is known: as it is written, or as the kernel looks after it when it runs
+HOLE = re.compile(r"\{([\w.]+)\}")
 DEFINED, CLAIMED, DERIVED = range(3)  # a fact that defines a name; one that a point must meet to be one; neither
 HOW = {"is": DEFINED, "data": DEFINED, "in": CLAIMED, "so": DERIVED}  # by which word statements.txt says it
 MATRICES = {"wgmma": ("cta.warp", "lane"), "mma": ("lane",)}  # what tells apart the threads that hold a matrix
-STORES = ("store", "tma_store", "store_rows")
+
+
+def told(rows: Rows, parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What rows say with parts in their holes, and how: once for each of a part that is a list."""
+    for how, row in rows:
+        holes = [parts[hole] for hole in HOLE.findall(row)]
+        for n in range(min((len(part) for part in holes if isinstance(part, list)), default=1)):
+            values = iter([part[n] if isinstance(part, list) else part for part in holes])
+            yield how, HOLE.sub(lambda _, values=values: str(next(values)), row)
 
 
 class Scope:
@@ -98,19 +107,6 @@ class Scope:
         return found[:2] if found else self.around.knows(fact) if self.around is not None else None
 
 
-class Obligation(NamedTuple):
-    """Something to show at a line: that all `goals` are >= 0; without any whether a rule `shows` it."""
-
-    line: int
-    what: str
-    goals: Sequence[Poly] = ()
-    scope: Scope | None = None
-    shows: bool = False
-
-
-Points = dict[int, list[tuple[str, Poly]]]  # of the line of a store: each point in terms of the element that it writes
-
-
 def start_of(kernel: Kernel, text: Text) -> Scope:
     """What holds where a kernel starts: the ranges of the sizes and of the thread's place."""
     scope, is_line = Scope(), len(kernel.block) == 1
@@ -168,22 +164,6 @@ def _block(body: Sequence[Line], scope: Scope, text: Text, points: Points) -> It
         else:
             _declared(line, scope)
             scope.divisors |= inside.divisors
-
-
-def stored(body: Sequence[Line]) -> Counter[str]:
-    """How many stores write each name; those in the two branches of an `if` are one where there is one in each."""
-    found: Counter[str] = Counter()
-    for line in body:
-        if line.kind in STORES:
-            found[stored_by(line)] += 1
-        then, other = stored(line.body), stored(line.otherwise)
-        found += then if then == other else then + other
-    return found
-
-
-def stored_by(line: Line) -> str:
-    """The name that a store writes."""
-    return next(a.name for a in line.accesses if a.is_write)
 
 
 def _declared(line: Line, scope: Scope) -> Scope:

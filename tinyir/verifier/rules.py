@@ -6,10 +6,9 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from .places import STORES, Obligation, Points, stored, stored_by
 from .polynomials import WORD, Poly, constant, read
-from .run import ORDERING, disorder
-from .text import NAME, Kernel, Line, Text, bytes_each, bytes_of, integers, statements
+from .stores import STORES, stored, stored_by
+from .text import NAME, Kernel, Line, Obligation, Points, Text, bytes_each, bytes_of, integers, statements
 
 SHARED_BYTES = {"sm80": 163 * 1024, "sm90": 227 * 1024}  # CUDA programming guide, compute capabilities 8.0 and 9.0
 REGISTERS, REGISTERS_OF_A_THREAD, THREADS, NAMED_BARRIERS = 65536, 255, 1024, 16
@@ -39,14 +38,9 @@ def rules(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
             yield Obligation(line, "tensors of its shapes", shows=alike)
     yield from _tokens(body)
     yield from _barriers(kernel.body, None, _levels(kernel), 0)
-    seen = disorder(kernel, text)
     for s in body:
-        if s.kind == "for" and any(inner.kind in ORDERING for inner in statements(s.body)):
-            yield Obligation(s.number, "turns in a run", shows=seen is not None and s.number in seen[1])
         if s.get("drawn"):
             yield Obligation(s.number, "each drawn number has one turn", shows=_is_drawn_once(s, kernel, text))
-        if s.kind in ("shared", "mbarrier") or s.kind == "reg" and s.get("kind", "").startswith("wgmma"):
-            yield Obligation(s.number, "used in order", shows=seen is not None and s.get("name") not in seen[0])
     read = {m for s in body for a in s.accesses if not a.is_write for m in _memories(a.name, body, text)}
     shared, counts = {s.get("name") for s in body if s.kind == "shared"}, stored(kernel.body)
     for called in dict.fromkeys(stored_by(s) for s in body if s.kind in STORES and stored_by(s) not in shared):
@@ -125,8 +119,11 @@ def _memories(called: str, body: Sequence[Line], text: Text) -> set[str]:
         if s.kind == "pick" and s.get("name") == called:
             return {memory for one in s.get("of") for memory in _memories(one, body, text)}
         if s.kind == "tensor_map" and s.get("name") == called:
-            return {text.memory(s.get("of"))}
-    return {text.memory(called)}
+            called = s.get("of")
+            break
+    for _ in text.alias:
+        called = text.alias.get(called, called)
+    return {called}
 
 
 def _tokens(body: Sequence[Line]) -> Iterator[Obligation]:

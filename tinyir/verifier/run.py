@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from .polynomials import WORD, Poly, constant, read, value
-from .text import ENGINES, Kernel, Line, Text, bytes_of, statements
+from .text import ENGINES, Half, Kernel, Line, Obligation, Points, Text, bytes_of, statements
 
 MOST_STEPS = 4000  # of a run; what it has seen by then it has seen
 SIZES = (16384, 72, 8)  # of all symbols, and of each while the others are 8
@@ -29,6 +29,12 @@ class Lost(Exception):
 
 class Enough(Exception):
     """The end of a run that would go on."""
+
+
+def holds(guard: Sequence[Half], names: dict[str, int]) -> list[bool | None]:
+    """Whether each side of a guard holds; None where a name has no number."""
+    sides = [(value(poly, names), is_equal) for poly, is_equal in guard]
+    return [None if v is None else v == 0 if is_equal else v >= 0 for v, is_equal in sides]
 
 
 class Touch:
@@ -124,11 +130,10 @@ class Run:
         self.waiting.append((party, self._block(body, party), lambda: True))
         return party
 
-    def turns(self) -> dict[str, int]:
-        """How often the phases of an mbarrier have gone round its ring."""
-        rings = {name: s.get("ring", 1) for name, s in self.arrays.items() if s.kind == "mbarrier"}
-        complete = [(cell[0], len(phases[3])) for cell, phases in self.phases.items()]
-        return {name: sum(n for called, n in complete if called == name) // ring for name, ring in rings.items()}
+    def has_turned(self, ring: Line) -> bool:
+        """Whether the phases of mbarriers have gone round their ring, and once more."""
+        complete = sum(len(phases[3]) for cell, phases in self.phases.items() if cell[0] == ring.get("name"))
+        return complete >= 2 * ring.get("ring", 1)
 
     def _drive(self) -> None:
         """Lets parties go on in turn until all are at the end."""
@@ -186,16 +191,14 @@ class Run:
                 break
 
     def _if(self, s: Line, party: Party) -> Walk:
-        sides = [(value(poly, party.names), is_equal) for poly, is_equal in s.get("guard")]
-        holds = [None if v is None else v == 0 if is_equal else v >= 0 for v, is_equal in sides]
-        before = party.alone
+        sides, before = holds(s.get("guard"), party.names), party.alone
         if any(is_equal and self._is_of_one(poly, party) for poly, is_equal in s.get("guard")):
             party.alone = party.alone or s.text
             party.lone.add(party.alone)
-        if False not in holds:
+        if False not in sides:
             yield from self._block(s.body, party)
         party.alone = before
-        if not all(holds):
+        if not all(sides):
             yield from self._block(s.otherwise, party)
 
     def _is_of_one(self, poly: Poly, party: Party) -> bool:
@@ -384,24 +387,28 @@ class Run:
         return name, party.known(read(slot[:-1])) if slot else 0, party.cta
 
 
-def disorder(kernel: Kernel, text: Text) -> tuple[set[str], set[int]] | None:
-    """The arrays that are not used in order at some sizes, and the lines of loops that turned; None where a run cannot
-    tell, or where sizes are symbols and no run has turned every ring of mbarriers that a loop uses."""
-    symbols = text.symbols()
-    loops = " ".join(o.text for s in statements(kernel.body) if s.kind == "for" for o in statements(s.body))
+def order(kernel: Kernel, text: Text, points: Points) -> Iterator[Obligation]:
+    """That a run has a turn of each loop that orders anything, and that what kernels use in order is so used."""
+    runs = runs_of(kernel, text)
+    for s in statements(kernel.body):
+        if s.kind == "for" and any(inner.kind in ORDERING for inner in statements(s.body)):
+            yield Obligation(s.number, "turns in a run", shows=any(s.number in run.turned for run in runs))
+        if s.kind in ("shared", "mbarrier") or s.kind == "reg" and s.get("kind", "").startswith("wgmma"):
+            is_used_so = bool(runs) and not any(s.get("name") in run.faults for run in runs)
+            yield Obligation(s.number, "used in order", shows=is_used_so)
+
+
+def runs_of(kernel: Kernel, text: Text) -> list[Run]:
+    """Runs at some of the sizes that the kernel is for; none where one of them cannot tell, or where sizes are symbols
+    and no run has turned every ring of mbarriers that a loop uses."""
+    symbols, body = text.symbols(), [*statements(kernel.body)]
+    used = WORD.findall(" ".join(o.text for s in body if s.kind == "for" for o in statements(s.body)))
+    rings = [s for s in body if s.kind == "mbarrier" and s.get("name") in used and symbols]
     guards = [half for s in kernel.body if s.kind == "assume" for half in s.get("guard")]
-    faults, turned, least = set[str](), set[int](), dict[str, int]()
-    for big in dict.fromkeys(("", *symbols)):
-        for size in SIZES[: 1 if big else len(SIZES)] if symbols else (0,):
-            sizes = {s: size if s == big or not big else SIZES[-1] for s in symbols}
-            sides = [(value(p, sizes), is_equal) for p, is_equal in guards]
-            if not any(v is None or v < 0 or is_equal and v for v, is_equal in sides):
-                try:
-                    run = Run(kernel, sizes)
-                except Lost:
-                    return None
-                faults |= run.faults
-                turned |= run.turned
-                least = {name: max(turns, least.get(name, 0)) for name, turns in run.turns().items()}
-    rings = (turns for name, turns in least.items() if name in WORD.findall(loops))
-    return (faults, turned) if not symbols or min(rings, default=2) > 1 else None
+    draws = [dict.fromkeys(symbols, size) for size in (SIZES if symbols else SIZES[:1])]
+    draws += [{**draws[-1], symbol: SIZES[0]} for symbol in symbols if len(symbols) > 1]
+    try:
+        runs = [Run(kernel, sizes) for sizes in draws if all(holds(guards, sizes))]
+    except Lost:
+        return []
+    return runs if all(any(run.has_turned(ring) for run in runs) for ring in rings) else []

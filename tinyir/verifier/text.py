@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .polynomials import Poly, Unreadable, add, constant, number, read
 
+OF_TEXT, OF_DATA = "text", "data"  # how a fact is known: as it is written, or as the kernel looks after it when it runs
 Half = tuple[Poly, bool]  # >= 0, or (True) = 0
 NAME = r'%?(?:"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*(?:\.\w+)*)'
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}  # by what a dtype ends with; others are of 1
@@ -17,7 +18,6 @@ PLACE = re.compile(rf"({NAME})((?:\[[^\[\]]*\])+)")
 KINDS = {"e": ".+?", "l": ".+?", "g": ".+", "n": r"\d+", "w": ".+?", "t": r"\w+", "k": r"[a-z]\w*", "": NAME}
 KINDS["p"] = rf"{NAME}(?:\[.*?\])?"
 PART = re.compile(r"\{(\w+)(?::(\w)|=(\w+))?\}")
-HOLE = re.compile(r"\{([\w.]+)\}")
 Rows = list[list[str]]  # what is said, and how: `is`, `{name} = {value}`
 FORMS: dict[str, list[tuple[re.Pattern[str], dict[str, str], Rows]]] = {}  # of a kind; what parts are; what it says
 rows = Rows()
@@ -101,15 +101,6 @@ class Line:
         return self.has.get(called, otherwise)
 
 
-def told(rows: Rows, parts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What rows say with parts in their holes, and how: once for each of a part that is a list."""
-    for how, row in rows:
-        holes = [parts[hole] for hole in HOLE.findall(row)]
-        for n in range(min((len(part) for part in holes if isinstance(part, list)), default=1)):
-            values = iter([part[n] if isinstance(part, list) else part for part in holes])
-            yield how, HOLE.sub(lambda _, values=values: str(next(values)), row)
-
-
 def _named(text: str) -> tuple[str, Poly]:
     called, value = text.split(" = ")
     return called, read(value)
@@ -183,6 +174,20 @@ def statements(lines: Sequence[Line]) -> Iterator[Line]:
         yield from statements(line.otherwise)
 
 
+class Obligation(NamedTuple):
+    """Something to show at a line: that all `goals` are >= 0, of what a `scope` knows; without any whether a rule
+    `shows` it."""
+
+    line: int
+    what: str
+    goals: Sequence[Poly] = ()
+    scope: Any = None
+    shows: bool = False
+
+
+Points = dict[int, list[tuple[str, Poly]]]  # of the line of a store: each point in terms of the element that it writes
+
+
 class Kernel:
     """A kernel: its head, and its statements."""
 
@@ -240,12 +245,6 @@ class Text:
                 self.alias |= {tensor[1]: alias[1]} if alias else {}
                 if self.tensors.setdefault(tensor[1], found) != found:
                     raise Unreadable(f"{line}: another type than before")
-
-    def memory(self, tensor: str) -> str:
-        """The tensor in whose memory one is."""
-        for _ in self.alias:
-            tensor = self.alias.get(tensor, tensor)
-        return tensor
 
     def symbols(self) -> list[str]:
         """The sizes that shapes speak of."""
