@@ -96,6 +96,16 @@ def text(kind: str, model: str, tokens: int = 128, depth: str = "num_hidden_laye
     return network_on(kind, model, words(tokens, most=most), "input_ids", depths=(depth,), **config)
 
 
+def two_sided(kind: str, **config: Any) -> Any:
+    """An encoder and a decoder of transformers, of 512 and 128 tokens; their output."""
+    sides = {"layers": 6, "attention_heads": 12, "ffn_dim": 3072}
+    own = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()}
+    keys = ("input_ids", "decoder_input_ids")
+    depths = ("encoder_layers", "decoder_layers")
+    size = {"vocab_size": 8000, "d_model": 768}
+    return network_on(kind, f"{kind}Model", words(512, 128), *keys, depths=depths, **{**own, **size, **config})
+
+
 def numbers(*shape: int) -> Callable[[int], tuple[Any, ...]]:
     """One tensor of normal numbers."""
 
@@ -118,7 +128,6 @@ def layers(batch: int, _: bool) -> Made:
 _HEADS = {"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 8, "num_attention_heads": 12}
 _DECODER = {**_HEADS, "intermediate_size": 2048, "num_key_value_heads": 4, "vocab_size": 8000}
 _DEEP = ("num_hidden_layers",)
-_BOTH = ("encoder_layers", "decoder_layers")
 NETWORKS: dict[str, Callable[[int, bool], Made]] = {
     "layers": layers,
     "resnet18": vision("resnet18"),
@@ -182,9 +191,12 @@ NETWORKS: dict[str, Callable[[int, bool], Made]] = {
     "mpnet": text("MPNet", "MPNetModel", 512, **_HEADS, vocab_size=8000, max_position_embeddings=514),
     "fnet": text("FNet", "FNetModel", 512, hidden_size=768, num_hidden_layers=8, intermediate_size=3072,
                  vocab_size=8000),
-    "bart": network_on("Bart", "BartModel", words(512, 128), "input_ids", "decoder_input_ids", depths=_BOTH,
-                 vocab_size=8000, d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
-                 decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072),
+    "bart": two_sided("Bart"),
+    "mbart": two_sided("MBart"),
+    "marian": two_sided("Marian", pad_token_id=0, decoder_start_token_id=0),
+    "pegasus": two_sided("Pegasus", pad_token_id=0),
+    "t5": network_on("T5", "T5Model", words(512, 128), "input_ids", "decoder_input_ids",
+                     depths=("num_layers", "num_decoder_layers"), vocab_size=8000),
     "wav2vec2": network_on("Wav2Vec2", "Wav2Vec2Model", numbers(48000), "input_values", depths=_DEEP),
     "hubert": network_on("Hubert", "HubertModel", numbers(48000), "input_values", depths=_DEEP,
                    feat_extract_norm="layer", do_stable_layer_norm=True),

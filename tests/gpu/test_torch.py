@@ -132,6 +132,52 @@ def test_weights_that_are_written_to_are_read_anew(kind: Any) -> None:
     near(made(x), model(x))
 
 
+@pytest.mark.parametrize("kind", [Layers, Convolved])
+def test_layers_that_share_a_graph_keep_their_own_weights(kind: Any) -> None:
+    """Weights that take turns, that are written to, given back and made again, on several streams and in a graph."""
+    shape = (8, 64) if kind is Layers else (2, 64, 28, 28)
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = kind()
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x)
+
+    run, graphs = compiled(Block.forward)
+    blocks = [Block().cuda().eval() for _ in range(4)]
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for turn in range(6):
+        with torch.cuda.stream(streams[turn % 3]):
+            for block in blocks:
+                x = torch.randn(shape, device="cuda")
+                near(run(block, x), block(x))
+        if turn == 2:
+            for parameter in blocks[1].parameters():
+                parameter.mul_(0.5)
+        if turn == 3:
+            blocks[2] = None  # type: ignore[call-overload]
+            blocks[2] = Block().cuda().eval()  # in the memory that was given back
+        if turn == 4:
+            for parameter in blocks[3].parameters():
+                for _ in range(2):  # the second time where the first numbers were
+                    parameter.data = torch.randn_like(parameter)
+        torch.cuda.synchronize()
+    x = torch.randn(shape, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    for block in blocks:
+        run(block, x)
+    with torch.cuda.graph(graph):
+        found = [run(block, x) for block in blocks]
+    x.copy_(torch.randn(shape, device="cuda"))
+    graph.replay()
+    torch.cuda.synchronize()
+    for block, y in zip(blocks, found):
+        near(y, block(x))
+    assert len(graphs) == 1
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_halves(dtype: str) -> None:
     model = Layers().cuda().eval().to(getattr(torch, dtype))

@@ -16,10 +16,14 @@ from tinyir.dynamo.piece import Piece
 from tinyir.runtime import driver, graph, queued
 
 from .fake_cuda import Machine, machine  # noqa: F401
-from .test_dynamo import Device, Fake, Graph, dtype, layers
+from .test_dynamo import MM, Device, Fake, Graph, dtype, layers
 
 STREAM = 500
 MOST_CALLS = 21  # of our functions, in one call of a program that was called before
+
+
+class Memory:
+    """What several tensors may be in."""
 
 
 class Tensor:
@@ -31,7 +35,7 @@ class Tensor:
         self.shape, self.strides, self.dtype = shape, strides, dtype("float32")
         self.room = np.zeros(4 * int(np.prod(shape)) + 512, np.uint8)
         self.address = -(-self.room.ctypes.data // 256) * 256 + offset
-        self._version, self.copies = 0, list[Any]()
+        self._version, self.copies, self.memory = 0, list[Any](), Memory()
 
     def data_ptr(self) -> int:
         return self.address
@@ -54,6 +58,12 @@ class Tensor:
     def contiguous(self) -> Tensor:
         self.copies.append(Tensor(self.shape) if self.strides else self)
         return self.copies[-1]
+
+    def untyped_storage(self) -> Any:
+        return self.memory
+
+    def copy_(self, other: Tensor) -> None:
+        other.copies.append(self)
 
     def clone(self) -> Tensor:
         self.copies.append(Tensor(self.shape))
@@ -185,6 +195,88 @@ def test_weights_that_move_are_read_where_they_are(machine: Machine, torch: Any,
     assert moved[1].address in used and given[1].address not in used
 
 
+def once_of_weights() -> Graph:
+    """A product of two weights, which is computed once, times an input."""
+    g = Graph()
+    x, v, w = (g.input(name, Fake((64, 64))) for name in "xvw")
+    made = g.call("mm", MM, (v, w), Fake((64, 64)))
+    g.output(g.call("product", MM, (x, made), Fake((64, 64))))
+    return on_card(g)
+
+
+@pytest.fixture
+def packed(torch: Any) -> Any:
+    made = on_cuda.OnCuda(Piece(once_of_weights(), frozenset(["v", "w"])), None, 4)
+    assert made._plans.every[0].module.launches[0].is_once
+    yield made
+    made.close()
+
+
+def launched(machine: Machine) -> list[str]:  # noqa: F811
+    """What was launched or replayed since last asked, and what was waited for."""
+    return [name for name in machine.names() if name in ("launch", "replay", "wait for all")]
+
+
+def test_layers_that_take_turns_keep_what_each_has(
+    machine: Machine,  # noqa: F811
+    torch: Any,
+    packed: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Counter[str]()
+    own = on_cuda.Program.__init__
+    monkeypatch.setattr(
+        on_cuda.Program, "__init__", lambda self, *given, **how: made.update(["program"]) or own(self, *given, **how)
+    )
+    x, layers_of = Tensor((64, 64)), [[Tensor((64, 64)), Tensor((64, 64))] for _ in range(5)]
+    results = [Tensor((64, 64)) for _ in layers_of]
+    for turn in range(4):
+        torch.waits.clear()
+        machine.names()
+        for weights, result in zip(layers_of, results):
+            torch.empty_strided = lambda *_, result=result, **__: result
+            packed(x, *weights)
+        count = 2 if turn == 0 else 1  # what is computed once, in the first
+        assert launched(machine) == ["launch"] * count * len(layers_of)
+        assert len(torch.waits) == (len(layers_of) if turn == 0 else 0)
+    assert made["program"] == 1
+    held = [one for weights in packed._kept.values() for one in weights.held.values()]
+    assert len({b.address for one in held for b in one.room.buffers.values()}) == len(layers_of)  # each has its own
+
+
+def test_memory_that_comes_again_holds_other_numbers(machine: Machine, torch: Any, packed: Any) -> None:  # noqa: F811
+    x, v, w = (Tensor((64, 64)) for _ in range(3))
+    other = Tensor((64, 64))
+    packed(x, v, w)
+    packed(x, v, other)
+    machine.names()
+    living = len(machine.living)
+    w.memory = Memory()  # the old memory is given back, and the new one is at the same place, as often written to
+    packed(x, v, w)
+    assert launched(machine).count("launch") == 2 and len(machine.living) == living
+    packed(x, v, other)
+    assert launched(machine) == ["launch"]
+    w._version += 1
+    packed(x, v, w)
+    assert launched(machine).count("launch") == 2
+
+
+def test_sets_of_weights_beyond_those_that_are_kept_are_given_back(
+    machine: Machine,  # noqa: F811
+    torch: Any,
+    packed: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(on_cuda, "MOST_WEIGHTS", 3)
+    x, v, every = Tensor((64, 64)), Tensor((64, 64)), [Tensor((64, 64)) for _ in range(6)]
+    for w in every[:3]:
+        packed(x, v, w)
+    living = len(machine.living)
+    for w in every:
+        packed(x, v, w)
+    assert len(packed._kept) == 3 and len(machine.living) == living
+
+
 def test_a_weight_at_an_odd_address_is_copied_and_copied_anew(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811
     given = arguments()
     given[1] = Tensor((6, 400), (1, 6), offset=4)
@@ -193,7 +285,8 @@ def test_a_weight_at_an_odd_address_is_copied_and_copied_anew(machine: Machine, 
     assert len(given[1].copies) == 1
     given[1]._version += 1
     program(*given)
-    assert len(given[1].copies) == 2
+    program(*given)
+    assert len(given[1].copies) == 2 and given[1].copies[0] is given[1].copies[1]  # where it was
 
 
 def test_an_input_in_another_order_is_copied(machine: Machine, torch: Any, program: Any) -> None:  # noqa: F811

@@ -79,6 +79,14 @@ def test_a_stream_that_is_captured_gets_the_launches(machine: Machine, queued: Q
     assert set(machine.names()) == {"launch"}
 
 
+def test_streams_of_one_capture_follow_one_another(machine: Machine, queued: Queued) -> None:  # noqa: F811
+    (one,) = places(machine, 1)
+    queued.run(one, 500)
+    machine.capturing |= {500, 600}
+    queued.run(one, 600)
+    assert machine.followed == [(600, 500)]
+
+
 def test_more_sets_than_are_kept_go_through_copies(machine: Machine, queued: Queued) -> None:  # noqa: F811
     every = places(machine, MOST_SETS + 3)
     for one in every[:MOST_SETS]:

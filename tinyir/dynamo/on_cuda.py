@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..kit.records import dataclass
@@ -14,13 +13,15 @@ from ..runtime.abi import ALIGNMENT
 from ..runtime.cuda import CudaDevice
 from ..runtime.device import Buffer
 from ..runtime.program import Program, chosen_of, shared_of
-from ..runtime.queued import Queued, lent
+from ..runtime.queued import Held, Queued, lent
 from .binding import numbers_from, sizes_from, symbols_of
 from .piece import Piece
 from .plans import Planned, Plans
 from .results import Answer
+from .weights import Weights, picker
 
 MOST_SIZES = 8  # sets of sizes that are kept
+MOST_WEIGHTS = 128  # sets of weights: of the layers that share a graph, and large models have a hundred
 
 
 class _Shared:
@@ -85,11 +86,13 @@ class _Sized:
     forms: tuple[tuple[tuple[int, ...], tuple[int, ...], Any], ...]  # of the outputs: shape, strides and dtype
     lengths: tuple[int, ...]
     answers: tuple[Answer, ...]
+    read: tuple[int, ...]  # the weights that something is computed of once, by their numbers
 
 
 class OnCuda:
     """Called with torch's tensors, gives torch's tensors; nothing waits for the GPU. Weights stay where they are: the
-    program reads torch's memory. What was computed of them once is computed anew when one of them was written to."""
+    program reads torch's memory. What was computed of them once is computed anew when one of them was written to. Sets
+    of weights that take turns are kept side by side."""
 
     def __init__(self, piece: Piece, jobs: int | None, plans: int):
         self._piece = piece
@@ -112,12 +115,9 @@ class OnCuda:
         self._symbols = symbols_of(piece)
         self._sizes = sizes_from(piece.placeholders, self._symbols) if self._symbols else lambda _: ()
         self._sized: OrderedDict[tuple[int, ...], _Sized] = OrderedDict()
-        self._weights_of = _picker([*self._held.values()])
-        self._places: list[int] = []  # of the weights, at the last call
-        self._packed: dict[int, None] = {}  # the places of weights that something was computed of
-        self._packed_of = _picker([])
-        self._versions: list[int] = []
-        self._moved: list[Any] = []  # copies of weights that do not begin at a whole 16 bytes
+        self._weights_of = picker([*self._held.values()])
+        self._now = Weights([], (), ())  # those of the last call
+        self._kept: OrderedDict[tuple[int, ...], Weights] = OrderedDict({(): self._now})  # by their places
 
     def __call__(self, *arguments: Any) -> Any:
         """One run. Raises Refused (E1719, E1730)."""
@@ -125,8 +125,9 @@ class OnCuda:
 
         with self._shared:
             sizes = self._sizes(arguments)
-            self._watch(arguments)
+            weights = self._weights(arguments)
             found = self._sized.get(sizes) or self._of_sizes(sizes, arguments)
+            held = weights.held.get(sizes) or self._hold(weights, sizes, found, arguments)
             device = self._piece.device
             given = [
                 taken(arguments[n] if order is None else arguments[n].permute(order), device)
@@ -135,7 +136,7 @@ class OnCuda:
             given += [torch.full((), n, dtype=torch.int64, device=device) for n in self._numbers(arguments)]
             given += [torch.empty(n, dtype=torch.bool, device=device) for n in found.lengths]
             made = [torch.empty_strided(*form, dtype=dtype, device=device) for *form, dtype in found.forms]
-            found.queued.run(tuple([t.data_ptr() for t in (*given, *made)]), stream_of(self._index))
+            found.queued.run(tuple([t.data_ptr() for t in (*given, *made)]), stream_of(self._index), held)
         return made if self._gives_made else self._answer(arguments, made, found)
 
     def close(self) -> None:
@@ -146,7 +147,10 @@ class OnCuda:
             return
         with self._shared:
             self._device.wait_for_all()
-            self._drop()
+            for found in self._sized.values():
+                found.queued.release()
+            self._sized.clear()
+            self._kept.clear()
             for code in codes.values():
                 self._device.unload(code)
 
@@ -161,39 +165,51 @@ class OnCuda:
         found = [answer(arguments, named) for answer in sized.answers]
         return found if self._piece.is_list else found[0]
 
-    def _watch(self, arguments: Sequence[Any]) -> None:
-        """Take note of weights that moved, or that were written to since something was computed of them."""
+    def _weights(self, arguments: Sequence[Any]) -> Weights:
+        """The weights of a call. What was computed of one that was written to since is computed anew."""
         places = [t.data_ptr() for t in self._weights_of(arguments)]
-        if places != self._places:
+        weights = self._now
+        if places != weights.places or weights.gone:
+            weights = self._now = self._weights_at(places, arguments)
+        if weights.have_changed(arguments):
+            weights.copy(arguments)
             self._wait()
-            self._drop()
-            self._places = places
-        versions = _versions(self._packed_of(arguments))
-        if versions != self._versions:
-            self._versions = versions
-            self._wait()
-            if self._moved:
-                self._drop()
-            for found in self._sized.values():
-                found.queued.make_once()
+            for sizes, held in weights.held.items():
+                self._sized[sizes].queued.make_once(held)
+            weights.note(arguments)
+        return weights
 
-    def _drop(self) -> None:
-        """Give all programs back; the next calls make them anew."""
-        for found in self._sized.values():
-            found.queued.release()
-        self._sized.clear()
-        self._moved.clear()
-        self._packed.clear()
+    def _weights_at(self, places: list[int], arguments: Sequence[Any]) -> Weights:
+        key = tuple(places)
+        found = self._kept.get(key)
+        if found is None or found.gone:
+            gone = [k for k, one in self._kept.items() if one.gone]
+            gone += [*self._kept][: len(self._kept) - len(gone) + 1 - MOST_WEIGHTS]
+            self._let_go([self._kept.pop(k) for k in dict.fromkeys(gone)])
+            found = self._kept[key] = Weights(places, arguments, self._held.values())
+        self._kept.move_to_end(key)
+        return found
+
+    def _let_go(self, every: Sequence[Weights]) -> None:
+        if any(weights.held for weights in every):
+            self._device.wait_for_all()
+        for weights in every:
+            for sizes, held in weights.held.items():
+                self._sized[sizes].queued.let_go(held)
+
+    def _hold(self, weights: Weights, sizes: tuple[int, ...], found: _Sized, arguments: Sequence[Any]) -> Held:
+        """What a program has for a set of weights that it is new to."""
+        self._wait()  # what is computed once is computed now, of weights that torch may still be writing
+        held = found.queued.hold(weights.buffers(arguments, self._held))
+        weights.add(sizes, held, found.read, arguments)
+        return held
 
     def _of_sizes(self, sizes: tuple[int, ...], arguments: Sequence[Any]) -> _Sized:
         piece = self._piece
         bound = dict(zip(self._symbols, sizes))
-        moved = [n for n in self._held.values() if arguments[n].data_ptr() % ALIGNMENT]
-        copies = {n: arguments[n].clone() for n in moved}
-        self._moved += copies.values()
-        there = {name: copies.get(n, arguments[n]) for name, n in self._held.items()} | self._constants
-        kept = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in there.items()}
-        self._wait()  # what is computed once is computed now, of weights that torch may still be writing
+        there = {name: arguments[n] for name, n in self._held.items()}
+        kept = {n: lent(n, t.numel(), t.element_size()) for n, t in there.items()}
+        kept |= {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), -1) for n, t in self._constants.items()}
         forms = tuple((*r.form(bound), r.dtype) for r in self._made)
         lengths = tuple(bound[s] for s in piece.lengths.values())
         for name, (n, _) in zip(piece.inputs, self._inputs):
@@ -204,19 +220,18 @@ class OnCuda:
             kept[r.name] = lent(r.name, math.prod(shape), dtype.itemsize)
         own = {s: bound[s] for s in piece.model.symbols()}
         plans = self._plans.of(own)
-        program = Program(self._device, plans.text, plans.module, own, kept, plans.code)
+        program = Program(self._device, plans.text, plans.module, own, kept, plans.code, lends_once=True)
         given = (*piece.inputs, *piece.numbers, *piece.lengths)
         queued = Queued(self._device, program, given, piece.outputs)
-        found = _Sized(queued, forms, lengths, tuple(r.answer(bound) for r in piece.results))
-        packed = [self._names[n] for n in sorted(program.once_reads) if n in self._names]
-        self._packed |= dict.fromkeys([*packed, *moved])
-        self._packed_of = _picker([*self._packed])
-        self._versions = _versions(self._packed_of(arguments))
+        read = tuple(self._names[n] for n in sorted(program.once_reads) if n in self._held)
+        found = _Sized(queued, forms, lengths, tuple(r.answer(bound) for r in piece.results), read)
         self._sized[sizes] = found
         if len(self._sized) > MOST_SIZES:
-            old = self._sized.popitem(last=False)[1]
+            first, old = self._sized.popitem(last=False)
             self._device.wait_for_all()
             old.queued.release()
+            for weights in self._kept.values():
+                weights.held.pop(first, None)
         return found
 
     def _load(self, text: str, module: Any) -> Any:
@@ -244,21 +259,6 @@ def taken(tensor: Any, device: Any) -> Any:
         return tensor
     moved = tensor.to(device).contiguous()
     return moved.clone() if moved.data_ptr() % ALIGNMENT else moved
-
-
-def _picker(places: Sequence[int]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """The arguments at these places. A call asks each of a model's weights, so this is one call for all of them."""
-    if len(places) > 1:
-        return operator.itemgetter(*places)
-    return lambda arguments: tuple([arguments[n] for n in places])
-
-
-def _versions(tensors: Sequence[Any]) -> list[int]:
-    """How often tensors were written to; 0 for those of inference mode, which do not count that."""
-    try:
-        return [t._version for t in tensors]
-    except RuntimeError:
-        return [0 if t.is_inference() else t._version for t in tensors]
 
 
 def _in_rows(tensor: Any) -> Any:

@@ -40,8 +40,9 @@ class Program:
     """One program on one device, for one set of sizes at a time (`resize`). `kept` are buffers of the caller's for
     tensors of the signature: they are neither allocated nor filled here. `code` is what the device loaded of the text,
     to be kept while the program is; without it the program loads its own; `is_tried`: its kernels have run, for other
-    sizes. Programs of one device know nothing of one another. Raises Refused: E1719 (a launch that these sizes do not
-    allow), E1716 and E1721 (the compiler), E1717 (memory)."""
+    sizes; `lends_once`: memory for what is computed of constants alone is the caller's too (`room_of_once`), one for
+    each set of constants. Programs of one device know nothing of one another. Raises Refused: E1719 (a launch that
+    these sizes do not allow), E1716 and E1721 (the compiler), E1717 (memory)."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Program:
         kept: Mapping[str, Buffer] | None = None,
         code: Any = None,
         is_tried: bool = False,
+        lends_once: bool = False,
     ):
         assert module.region is not None, "manifest.check was not run"
         self.device = device
@@ -71,6 +73,9 @@ class Program:
         self._own_code = None if code is not None else device.load(text, shared_of(self.chosen))
         self._code = code if code is not None else self._own_code
         self._kept_by_caller = dict(kept or {})
+        self.once_reads = self._read_once()
+        self._of_once = touched(module, self._once).keys()
+        self._lends_once = lends_once
         try:
             self._storage = self._stored()
             self.buffers = self._filled(frozenset(self._storage.buffers))
@@ -80,7 +85,6 @@ class Program:
         self._takes: dict[tuple[tuple[str, int], ...], bool] = {}  # sizes, and whether they have the same launches
         self._bound: dict[int, Bound] = {}  # by the number of the launch, for the addresses that were given last
         self._given: tuple[tuple[str, Buffer], ...] = ()
-        self.once_reads = self._read_once()
         self._is_made_once = False  # of the constants that are in memory now
         self.moves = 0  # how often its memory went elsewhere
         self._replays = Replays(device, self.bound, is_tried)
@@ -169,12 +173,12 @@ class Program:
     def _make_once(self, given: Mapping[str, Buffer]) -> None:
         """The launches that need not be made again while the constants which they read are the same ones. What the
         caller hands over on the device may hold other numbers at every run."""
-        if self._is_made_once and self.once_reads.isdisjoint(given):
+        if self._is_made_once and self._of_once.isdisjoint(given):
             return
         buffers = self._placed(given)
         for b in (self._bind(launch, buffers) for launch in self._once):
             b.run_on(self.device)
-        self._is_made_once = self.once_reads.isdisjoint(given)
+        self._is_made_once = self._of_once.isdisjoint(given)
 
     def _read_once(self) -> frozenset[str]:
         """The tensors of the signature that what is made once is computed of."""
@@ -195,11 +199,16 @@ class Program:
             for name in (name for name, last in ends.items() if last == number):
                 self.device.forget(self.buffers[name])  # its place may be another's from here on
 
-    def make_once(self, anew: bool = True) -> None:
+    def make_once(self, anew: bool = True, given: Mapping[str, Buffer] | None = None) -> None:
         """Make what is computed of constants alone; where that is done, make it anew, since those that are the caller's
-        own memory hold other numbers."""
+        own memory hold other numbers. `given` as in a run."""
         self._is_made_once &= not anew
-        self._make_once({})
+        self._make_once(given or {})
+
+    def room_of_once(self) -> Storage:
+        """New memory for what is computed of constants alone, where the caller keeps it. Raises Refused (E1717)."""
+        names = self._made_once() if self._lends_once else []
+        return Storage(self.device, self._types, names, {}, self.sizes)
 
     def enqueue(self) -> None:
         """All launches, in order, queued on the stream of a `cuda.CudaDevice`; nothing is waited for but what is made
@@ -251,9 +260,9 @@ class Program:
             if (owner := owner_of(self.module.region, name)) != name
         }
         signature = {t.name: t for t in (*self.model.inputs, *self.model.outputs)}
-        once = touched(self.module, self._once)  # also where these sizes leave nothing that reads it
-        named = dict.fromkeys([*signature, *self._spans, *once])
-        lasting = [name for name in named if name not in kept and name not in self._inside]
+        named = dict.fromkeys([*signature, *self._spans, *self._of_once])  # also what these sizes leave nothing to read
+        lent = self._made_once() if self._lends_once else []
+        lasting = [name for name in named if name not in kept and name not in self._inside and name not in lent]
         self._passing = [name for name in self._spans if name not in signature and not self._is_kept(name)]
         passing = {name: self._spans[name] for name in self._passing}
         return Storage(self.device, self._types, lasting, passing, self.sizes)
@@ -272,6 +281,11 @@ class Program:
     def _is_constant(self, name: str) -> bool:
         buffer = self.module.region.program.buffer(name)
         return buffer is not None and buffer.attr("value") is not None
+
+    def _made_once(self) -> list[str]:
+        """The buffers that are computed of constants alone."""
+        signature = {t.name for t in (*self.model.inputs, *self.model.outputs)}
+        return [n for n in self._of_once if n not in signature and not self._is_constant(n)]
 
     def _is_kept(self, name: str) -> bool:
         """Whether a buffer of the program holds the same at every run."""
