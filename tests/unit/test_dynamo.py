@@ -11,7 +11,7 @@ import pytest
 
 from tinyir.dynamo.binding import sizes_from
 from tinyir.dynamo.compiler import Options, called
-from tinyir.dynamo.cut import supported_of
+from tinyir.dynamo.cut import better_by_torch, supported_of
 from tinyir.dynamo.graph import Unsayable, schema_of
 from tinyir.dynamo.on_cpu import in_memory
 from tinyir.dynamo.piece import Piece
@@ -379,6 +379,18 @@ class Odd(SymInt):
 
     def __str__(self) -> str:
         return str(self.node.expr)
+
+
+@pytest.mark.parametrize(("rows", "is_left"), [(8, False), (9, True), (SymInt("s0"), True)])
+def test_products_of_many_rows_in_groups_are_left_to_torch(rows: Any, is_left: bool) -> None:
+    g = Graph()
+    x, w, ends = g.input("x", Fake((rows, 4))), g.input("w", Fake((8, 4, 6))), g.input("ends", Fake((8,), "int32"))
+    op = Op("_grouped_mm.default", "self mat2 offs bias out_dtype")
+    g.output(g.call("y", op, (x, w, ends), Fake((rows, 6))))
+    found = better_by_torch(g)
+    assert ([*found] == ["y"]) is is_left and (str(rows) in "".join(found.values())) is is_left
+    assert [name for name, _ in supported_of(g, found).others] == ["aten._grouped_mm.default"] * is_left
+    assert Piece(g, frozenset()).outputs == ("y",)  # a program could
 
 
 def test_a_form_that_no_translation_takes_names_its_node() -> None:

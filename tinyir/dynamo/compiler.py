@@ -9,7 +9,7 @@ from typing import Any
 from ..kit.diag import Refused
 from ..kit.records import dataclass, fields
 from .binding import sizes_from, symbols_of
-from .cut import pieces_of, supported_of
+from .cut import better_by_torch, pieces_of, supported_of
 from .decompositions import decompositions
 from .graph import extent_of, symbols_in
 from .piece import Piece
@@ -84,7 +84,7 @@ def _placeholders(module: Any) -> list[str]:
 
 
 def _callable_of(module: Any, named: frozenset[str], options: Options) -> Callable[..., Any]:
-    refused: dict[str, str] = {}  # nodes that torch runs, and why
+    refused = {} if options.whole else better_by_torch(module)  # nodes that torch runs, and why
     while True:
         support = supported_of(module, refused)
         if not support.others:

@@ -23,6 +23,7 @@ from .graph import (
 )
 
 _NEUTRAL = ("placeholder", "get_attr", "output")
+_GROUPED = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
 
 
 @dataclass(slots=True)
@@ -52,6 +53,24 @@ def supported_of(module: Any, refused: Mapping[str, str]) -> Support:
     for node in _at_complex_borders(module, nodes):
         others.append((str(node.target), Phrase("torch makes or reads a complex tensor of it")))
     return Support(frozenset(nodes), others)
+
+
+def better_by_torch(module: Any) -> dict[str, str]:
+    """The nodes, by name, that a program can take and torch runs faster, and why: products of more rows than there are
+    groups, whose matrices a program reads for each row."""
+    found: dict[str, str] = {}
+    for node in module.graph.nodes:
+        if str(node.target) not in _GROUPED or len(node.args) < 3 or not is_node(node.args[2]):
+            continue
+        x, _, ends = (n.meta["val"] for n in node.args[:3])
+        rows, groups = x.shape[0], ends.shape[0]
+        if len(x.shape) == 2 and not (isinstance(rows, int) and isinstance(groups, int) and rows <= groups):
+            found[node.name] = Phrase(
+                "torch reads a matrix for each of {groups} groups, and a program one for each of {rows} rows",
+                groups=groups,
+                rows=rows,
+            )
+    return found
 
 
 def _at_complex_borders(module: Any, nodes: set[str]) -> list[Any]:

@@ -9,13 +9,15 @@ from ...program.terms import Term
 from ..call import Call
 from ..table import aten
 
+_SECOND = {"mm": "mat2", "bmm": "mat2", "matmul": "other", "mv": "vec", "dot": "tensor", "vdot": "other"}
+_SECOND |= {"linalg_matmul": "other"}
 
-@aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
+
+@aten(*(f"{name}.default" for name in _SECOND), "mm.dtype", "bmm.dtype")
 def matmul(call: Call) -> Any:
     """As NumPy's matmul."""
-    keys = {"mm": "mat2", "bmm": "mat2", "matmul": "other", "mv": "vec", "dot": "tensor"}
-    x = call.tensor("self")
-    return call.op("MatMul", x, call.tensor(keys[call.target.partition(".")[0]]), gives=x.dtype)
+    second = call.tensor(_SECOND[call.target.partition(".")[0]])
+    return call.op("MatMul", call.tensor("self"), second, gives=call.dtype)
 
 
 @aten("linear.default")
@@ -27,21 +29,25 @@ def linear(call: Call) -> Any:
     return found if bias is None else call.fn("add", found, bias)
 
 
-@aten("addmm.default", "addmv.default", "baddbmm.default", "addbmm.default")
+@aten("addmm.default", "addmv.default", "baddbmm.default", "addbmm.default", "addr.default", "addmm.dtype",
+      "baddbmm.dtype")  # fmt: skip
 def addmm(call: Call) -> Any:
     """beta * self + alpha * product. The sum is rounded once, as torch's kernels do it."""
-    keys = {"addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "baddbmm": ("batch1", "batch2")}
+    keys = {"addmm": ("mat1", "mat2"), "addmv": ("mat", "vec"), "addr": ("vec1", "vec2")}
     word = call.target.partition(".")[0]
-    if word not in keys:
-        raise call.fault(Phrase("it sums over the batch"))
-    x, y = (call.tensor(k) for k in keys[word])
-    alpha, beta = float(call.get("alpha", 1)), float(call.get("beta", 1))
+    x, y = (call.tensor(k) for k in keys.get(word, ("batch1", "batch2")))
+    alpha, beta = (float(call.get(key, 1)) for key in ("alpha", "beta"))
     bias = call.tensor("self")
     if word == "addmm":
-        if beta == 0:
-            return call.op("GEMM", x, y, alpha=alpha, gives=x.dtype)
-        return call.op("GEMM", x, y, bias, alpha=alpha, beta=beta, gives=x.dtype)
-    found = _scaled(call, call.op("MatMul", x, y, gives=x.dtype), alpha)
+        given = (x, y) if beta == 0 else (x, y, bias)
+        return call.op("GEMM", *given, alpha=alpha, **({} if beta == 0 else {"beta": beta}), gives=call.dtype)
+    if word == "addr":
+        found = call.fn("mul", call.reshape(x, [x.shape[0], 1]), y)
+    elif word == "addbmm":
+        found = call.op("Einsum", x, y, equation="bij,bjk->ik", gives=call.dtype)
+    else:
+        found = call.op("MatMul", x, y, gives=call.dtype)
+    found = _scaled(call, found, alpha)
     return found if beta == 0 else call.fn("add", found, _scaled(call, bias, beta))
 
 
@@ -56,7 +62,38 @@ def einsum(call: Call) -> Any:
     return call.op("Einsum", *terms, equation=call.get("equation", "").replace(" ", ""), gives=terms[0].dtype)
 
 
-@aten("outer.default")
+@aten("_grouped_mm.default", "transformers.grouped_mm_fallback.default")
+def grouped_mm(call: Call) -> Any:
+    """Of the rows of a group, or of its columns, the product with the group's own matrix; of groups of the axis of the
+    sum a product for each. `offs` are the ends of the groups. What no group has is 0."""
+    keys = ("input", "weight") if "input" in call.args else ("self", "mat2")
+    (x, y), ends = (call.tensor(key) for key in keys), call.optional("offs")
+    if call.args.get("bias") is not None:
+        raise call.fault(Phrase("it has a bias"))
+    if ends is None:
+        return call.op("MatMul", x, y, gives=call.dtype)
+    groups, length = ends.shape[0], x.shape[-1] if x.rank == y.rank else x.shape[0] if x.rank == 2 else y.shape[1]
+    places = call.op("Iota", shape=[1, length], axis=1, part="place")
+    over = call.fn("less_equal", call.reshape(call.cast(ends, "i64"), [groups, 1]), places, part="over")
+    group = call.op("Reduce", call.cast(over, "i64"), op="sum", axes=[0], part="group")
+    if x.rank == y.rank:
+        own = call.op("Iota", shape=[groups, 1, 1], axis=0, part="own")
+        is_own = call.expand(call.fn("equal", own, group), [groups, *x.shape])
+        x = call.fn("where", is_own, call.expand(x, [groups, *x.shape]), 0.0, part="of_group")
+        return call.op("MatMul", x, y, gives=call.dtype)
+    is_some = call.reshape(call.fn("less", group, call.known(groups, "i64"), part="some"), [length, 1])
+    if x.rank == 2:
+        matrices = call.op("Gather", y, group, axis=0)
+        found = call.op("MatMul", call.reshape(x, [length, 1, x.shape[1]]), matrices, gives=call.dtype)
+    else:
+        matrices, columns = call.op("Gather", x, group, axis=0), call.transpose(y, [1, 0])
+        found = call.op("MatMul", matrices, call.reshape(columns, [length, y.shape[0], 1]), gives=call.dtype)
+    lines = call.reshape(found, [length, call.shape[1] if x.rank == 2 else call.shape[0]])
+    lines = call.fn("where", call.expand(is_some, lines.shape), lines, 0.0, part="lines")
+    return lines if x.rank == 2 else call.transpose(lines, [1, 0])
+
+
+@aten("outer.default", "ger.default")
 def outer(call: Call) -> Any:
     """Each element times each."""
     x, y = call.tensor("self"), call.tensor("vec2")
