@@ -11,6 +11,21 @@ from .table import ATEN_OPS
 EFFECTS = ("_assert_", "sym_constrain_", "_check")  # nodes that only check, and give nothing
 
 
+# Ops with two names, each pair as `another/own`.
+_NAMES = """
+    absolute/abs arccos/acos arccosh/acosh arcsin/asin arcsinh/asinh arctan/atan arctan2/atan2 arctanh/atanh clip/clamp
+    divide/div fix/trunc greater/gt greater_equal/ge less/lt less_equal/le moveaxis/movedim multiply/mul negative/neg
+    not_equal/ne row_stack/vstack special_erf/erf special_exp2/exp2 special_expit/sigmoid special_expm1/expm1
+    special_log1p/log1p special_logit/logit special_logsumexp/logsumexp special_round/round special_sinc/sinc
+    subtract/sub trapz/trapezoid unsafe_chunk/chunk unsafe_split/split unsafe_split_with_sizes/split_with_sizes
+    adjoint.default/mT.default max.other/maximum.default min.other/minimum.default ravel.default/reshape.default
+    special_log_softmax.default/log_softmax.int special_softmax.default/softmax.int special_xlogy.default/xlogy.Tensor
+    special_xlogy.other_scalar/xlogy.Scalar_Other special_xlogy.self_scalar/xlogy.Scalar_Self
+    swapdims.default/transpose.int true_divide.Scalar/div.Scalar
+"""
+SAME = dict(pair.split("/") for pair in _NAMES.split())
+
+
 def names_in(arg: Any) -> list[str]:
     """The values that an argument names."""
     ((kind, value),) = arg.items()
@@ -58,8 +73,18 @@ def only_checks(word: str) -> bool:
 
 
 def word_of(target: str) -> str:
-    """An op as the table has it: `mm.default` of `torch.ops.aten.mm.default`, others with their namespace."""
-    return target.removeprefix("torch.ops.").removeprefix("aten.")
+    """An op as the table has it: `mm.default` of `torch.ops.aten.mm.default`, others with their namespace. What has two
+    names has one there, and what is copied is not told from what is not."""
+    word = target.removeprefix("torch.ops.").removeprefix("aten.")
+    word = SAME.get(word, word)
+    if word in ATEN_OPS:
+        return word
+    name, dot, overload = word.partition(".")
+    end = "_" * (name.endswith("_") and not name.endswith("__"))
+    name = name.removesuffix("_") if end else name
+    plain = name.removesuffix("_copy")
+    own = plain if f"{plain}.{overload}" in ATEN_OPS else SAME.get(name, name)
+    return f"{own}{end}{dot}{overload}"
 
 
 def functional(word: str) -> str:

@@ -50,7 +50,7 @@ def ones(call: Call) -> Any:
     return filled(call, 1)
 
 
-@aten("scalar_tensor.default")
+@aten("scalar_tensor.default", "prims.scalar_tensor.default")
 def scalar_tensor(call: Call) -> Any:
     """A tensor without axes."""
     return filled(call, call.get("s", 0))

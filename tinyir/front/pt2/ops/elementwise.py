@@ -93,7 +93,8 @@ for _name in _UNARY:
 for _name, _fn in _COMPARISONS.items():
     aten(f"{_name}.Tensor", f"{_name}.Scalar")(_comparison(_fn))
 for _name, _fn in _BINARY.items():
-    aten(f"{_name}.Tensor", f"{_name}.Scalar", f"{_name}.default")(_binary(_fn))
+    overloads = ("Tensor", "Scalar", "default", "Scalar_Tensor", "Tensor_Scalar")
+    aten(*(f"{_name}.{overload}" for overload in overloads))(_binary(_fn))
 for _name, _fn in (("__and__", "and"), ("__or__", "or"), ("__xor__", "xor")):
     aten(f"{_name}.Tensor", f"{_name}.Scalar")(_binary(_fn))
 for _name, _fn in (("__lshift__", "shift_left"), ("__rshift__", "shift_right")):
@@ -110,7 +111,7 @@ def same(call: Call) -> Any:
     return call.tensor("self") if call.args.get("self") is not None else call.tensor("input")
 
 
-@aten("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Scalar")
+@aten("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Scalar", "rsub.Tensor")
 def add(call: Call) -> Any:
     """self + alpha * other, or the difference."""
     x, y = call.promoted(call.operand("self"), call.operand("other"))

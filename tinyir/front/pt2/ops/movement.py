@@ -143,20 +143,20 @@ def stack(call: Call) -> Any:
 @aten("split_with_sizes.default", "split.sizes", "split_with_sizes_copy.default")
 def split_with_sizes(call: Call) -> Any:
     """Pieces of stated sizes."""
-    return _pieces(call, list(call.get("split_sizes", [])))
+    return pieces(call, list(call.get("split_sizes", [])))
 
 
 @aten("split.Tensor", "split_copy.Tensor", "chunk.default", "tensor_split.sections")
 def split(call: Call) -> Any:
     """Pieces of one size; the archive says of which."""
     axis = call.axis("dim", call.tensor("self").rank, 0)
-    return _pieces(call, [shape[axis] for _, shape in call.types])
+    return pieces(call, [shape[axis] for _, shape in call.types])
 
 
-def _pieces(call: Call, sizes: Sequence[Any]) -> Any:
+def pieces(call: Call, sizes: Sequence[Any], axis: int | None = None) -> Any:
     """Pieces along an axis, those that something reads."""
     x = call.tensor("self")
-    axis = call.axis("dim", x.rank, 0)
+    axis = call.axis("dim", x.rank, 0) if axis is None else axis
     if len(sizes) == 1:
         return (x,)
     found: list[Term | None] = []

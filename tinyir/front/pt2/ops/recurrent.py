@@ -102,6 +102,18 @@ def _plain(fn: str) -> Step:
 STEPS: dict[str, Step] = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _plain("tanh"), "rnn_relu": _plain("relu")}
 
 
+@aten(*(f"{word}_cell.default" for word in STEPS))
+def cell(call: Call) -> Any:
+    """One step of a layer."""
+    given, bias = call.args["hx"], call.optional("b_ih")
+    call.args["has_biases"] = bias is not None
+    fed = _product(call, call.tensor("input"), call.tensor("w_ih"), [] if bias is None else [bias])
+    params = [call.tensor("w_hh"), *([] if bias is None else [call.tensor("b_hh")])]
+    state = tuple(given) if isinstance(given, list) else (given,)
+    found = STEPS[call.target.partition("_cell")[0]](call, fed, state, params)
+    return found if len(found) > 1 else found[0]
+
+
 def _own(call: Call, params: Sequence[Term]) -> tuple[Term, list[Term], list[Term]]:
     """The weight of the state, its bias and what is left."""
     second, *rest = params

@@ -85,20 +85,67 @@ def variance(call: Call) -> Any:
     return spread(call, call.tensor("self"), call.target[:3])
 
 
-@aten("var_mean.correction", "var_mean.dim")
+@aten(*(f"{word}_mean.{overload}" for word in ("var", "std") for overload in ("correction", "dim", "default")))
 def variance_and_mean(call: Call) -> Any:
-    """The variance and the mean."""
+    """The variance, or its root, and the mean."""
     x = call.tensor("self")
     attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
     mean = call.op("Reduce", x, op="mean", gives=x.dtype, **attrs) if call.wants(1) else None
-    return spread(call, x, "var") if call.wants(0) else None, mean
+    return spread(call, x, call.target[:3]) if call.wants(0) else None, mean
 
 
-@aten("linalg_vector_norm.default", "norm.ScalarOpt_dim")
+@aten("logsumexp.default")
+def logsumexp(call: Call) -> Any:
+    """The logarithm of a sum of powers, of numbers less the greatest."""
+    x = call.float_of(call.tensor("self"))
+    axes = call.axes("dim", x.rank)
+    if not x.rank:
+        return x
+    found = call.op("Reduce", x, op="log_sum_exp", axes=axes, keepdims=bool(call.get("keepdim", False)), gives=x.dtype)
+    return found
+
+
+@aten("count_nonzero.default", "count_nonzero.dim_IntList")
+def count_nonzero(call: Call) -> Any:
+    """How many elements are not 0."""
+    x = call.cast(as_bool(call, call.tensor("self")), "i64")
+    return call.op("Reduce", x, op="sum", axes=call.axes("dim", x.rank)) if x.rank else x
+
+
+@aten("aminmax.default")
+def extremes(call: Call) -> Any:
+    """The least and the greatest."""
+    x = call.tensor("self")
+    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
+    return tuple(call.op("Reduce", x, op=op, gives=x.dtype, **attrs) if x.rank else x for op in ("min", "max"))
+
+
+@aten("nansum.default", "nanmean.default")
+def of_numbers(call: Call) -> Any:
+    """The sum or the mean of what is not NaN."""
+    x = call.tensor("self")
+    attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
+    if not x.dtype.is_float:
+        return call.op("Reduce", call.cast(x, call.dtype), op="sum", gives=call.dtype, **attrs)
+    is_none, own = call.fn("isnan", x), call.cast(x, "fp64" if x.dtype.name == "fp64" else "fp32")
+    found = call.fn("where", is_none, 0.0, own, part="numbers")
+    found = call.op("Reduce", found, op="sum", **attrs) if x.rank else found
+    if call.target.startswith("nanmean"):
+        count = call.cast(call.fn("not", is_none), "i64")
+        count = call.op("Reduce", count, op="sum", part="count", **attrs) if x.rank else count
+        found = call.fn("div", found, call.cast(count, found.dtype))
+    return call.cast(found, call.dtype)
+
+
+@aten("linalg_vector_norm.default", *(f"norm.{word}" for word in (
+      "Scalar", "ScalarOpt_dim", "ScalarOpt_dtype", "ScalarOpt_dim_dtype")), "linalg_norm.default")  # fmt: skip
 def vector_norm(call: Call) -> Any:
     """A norm over axes: the root of a sum of powers, the greatest or the least, or how many are not 0. A dtype that is
     asked for is what it is computed in, too: it may be out of the range of the operand's."""
     x, order = call.cast(call.tensor("self"), call.dtype), call.get("ord", call.get("p", 2))
+    named = call.axes("dim", x.rank)
+    if call.target.startswith("linalg_norm") and call.get("ord") is not None and len(named or range(x.rank)) != 1:
+        return _matrix_norm(call, x, order, named or [0, 1])
     attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
     return call.cast(_norm(call, x, order, **attrs), call.dtype)
 
@@ -119,6 +166,53 @@ def _norm(call: Call, x: Term, order: float, **attrs: Any) -> Term:
     return call.fn("pow", total, 1 / order)
 
 
+@aten("frobenius_norm.dim", "linalg_norm.ord_str", "linalg_matrix_norm.default", "linalg_matrix_norm.str_ord")
+def matrix_norm(call: Call) -> Any:
+    """A norm of matrices: the root of the sum of squares, or the greatest or least sum of a column or a row."""
+    x = call.cast(call.tensor("self" if "self" in call.args else "A"), call.dtype)
+    own = [x.rank - 2, x.rank - 1]
+    return _matrix_norm(call, x, call.get("ord", "fro"), call.axes("dim", x.rank) or own)
+
+
+def _matrix_norm(call: Call, x: Term, order: Any, axes: list[int]) -> Any:
+    keeps = bool(call.get("keepdim", False))
+    if order == "fro":
+        return call.cast(_norm(call, x, 2, axes=axes, keepdims=keeps), call.dtype)
+    if not isinstance(order, (int, float)) or abs(order) != 1 and not math.isinf(order):
+        raise call.fault(Phrase("its order is {order}, which singular values say", order=order))
+    summed = axes[0] if abs(order) == 1 else axes[1]
+    (other,) = {*axes} - {summed}
+    sums = call.op("Reduce", call.fn("abs", x), op="sum", axes=[summed], keepdims=True, part="sums")
+    found = call.op("Reduce", sums, op="max" if order > 0 else "min", axes=[other], keepdims=True)
+    return call.cast(call.reshape(found, call.shape), call.dtype)
+
+
+@aten("dist.default", "pairwise_distance.default")
+def distance(call: Call) -> Any:
+    """The norm of a difference: of all of it, or of its last axis, to each of which a little is added."""
+    is_all = call.target.startswith("dist")
+    x, y = call.promoted(*(call.tensor(k) for k in (("self", "other") if is_all else ("x1", "x2"))))
+    apart = call.fn("sub", *(call.cast(t, "fp64" if t.dtype.name == "fp64" else "fp32") for t in (x, y)), part="apart")
+    apart = apart if is_all else call.fn("add", apart, float(call.get("eps", 1e-6)))
+    axes = list(range(apart.rank)) if is_all else [apart.rank - 1]
+    keeps = bool(call.get("keepdim", False))
+    return call.cast(_norm(call, apart, call.get("p", 2), axes=axes, keepdims=keeps), call.dtype)
+
+
+@aten("cosine_similarity.default")
+def cosine_similarity(call: Call) -> Any:
+    """The sum of products along an axis, of operands divided by their norms, which are `eps` at least."""
+    x, y = (call.cast(t, "fp64" if t.dtype.name == "fp64" else "fp32") for t in call.promoted(
+        call.tensor("x1"), call.tensor("x2")))  # fmt: skip
+    axis, eps = call.axis("dim", max(x.rank, y.rank), 1), float(call.get("eps", 1e-8))
+    shape = call.fn("mul", x, y, part="shape").shape
+    sides = []
+    for side in (call.expand(x, shape), call.expand(y, shape)):
+        size = _norm(call, side, 2, axes=[axis], keepdims=True)
+        sides.append(call.fn("div", side, call.fn("max", size, eps)))
+    return call.cast(call.op("Reduce", call.fn("mul", *sides), op="sum", axes=[axis]), call.dtype)
+
+
 @aten("_cdist_forward.default", "cdist.default")
 def distances(call: Call) -> Any:
     """The norm of each row of one matrix less each row of another."""
@@ -129,14 +223,15 @@ def distances(call: Call) -> Any:
     return call.cast(_norm(call, apart, call.get("p", 2.0), axes=[apart.rank - 1]), x.dtype)
 
 
-@aten("bucketize.Tensor", "searchsorted.Tensor")
+@aten("bucketize.Tensor", "bucketize.Scalar", "searchsorted.Tensor", "searchsorted.Scalar")
 def places_among(call: Call) -> Any:
     """How many of the sorted numbers along the last axis are before a value: with `right` those that equal it too.
     NaN is behind all."""
     is_own = call.target.startswith("searchsorted")
     if call.args.get("sorter") is not None:
         raise call.fault(Phrase("its numbers are in the order of another tensor"))
-    ends, x = call.tensor("sorted_sequence" if is_own else "boundaries"), call.tensor("self")
+    ends, x = call.tensor("sorted_sequence" if is_own else "boundaries"), call.operand("self")
+    x = x if isinstance(x, Term) else call.known(x, call.joint_dtype(ends, x))
     is_right = call.get("right", False) or call.get("side", "left") == "right"
     sides = call.promoted(ends, x)
     wide = call.reshape(sides[0], [*ends.shape[:-1], *[1] * (x.rank - ends.rank + 1), ends.shape[-1]])

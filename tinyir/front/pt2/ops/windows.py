@@ -23,7 +23,7 @@ def ends(pads: Sequence[Any]) -> list[Any] | None:
     return [*pads, *pads] if any(p != 0 for p in pads) else None
 
 
-@aten("convolution.default", "conv1d.default", "conv2d.default", "conv3d.default", "conv1d.padding", "conv2d.padding")
+@aten("convolution.default", *(f"conv{n}d.{overload}" for n in (1, 2, 3) for overload in ("default", "padding")))
 def convolution(call: Call) -> Any:
     """Weights [Co, C/groups, *K] slid over an image, with one without a batch too."""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")

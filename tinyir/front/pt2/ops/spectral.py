@@ -1,0 +1,153 @@
+"""Fourier transforms by the names that Python has for them, and the windows of spectra."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....kit.phrase import Phrase
+from ...program.fourier import LONGEST, fourier
+from ...program.terms import MAX_KNOWN, Term
+from ..call import Call
+from ..complexes import Complex, partwise
+from ..table import aten, of_complex
+
+_FORMS = ("", "2", "n")
+
+
+def _axes_and_lengths(call: Call, x: Term, form: str) -> tuple[list[int], list[int | None]]:
+    """The axes of a transform in order, and the lengths that are stated for them."""
+    if form == "":
+        return [call.axis("dim", x.rank, -1)], [call.get("n")]
+    sizes = call.get("s")
+    named = call.axes("dim", x.rank)
+    if named is None:
+        count = len(sizes) if sizes is not None else 2 if form == "2" else x.rank
+        named = list(range(x.rank - count, x.rank))
+    return named, list(sizes) if sizes is not None else [None] * len(named)
+
+
+def _length(call: Call, x: Term, axis: int, stated: Any) -> int:
+    length = x.shape[axis].constant if stated in (None, -1) else stated
+    if not isinstance(length, int) or not 0 < length <= LONGEST:
+        shown = x.shape[axis] if length is None else length
+        fault = Phrase("it has {length} places; known lengths up to {most} are supported", length=shown, most=LONGEST)
+        raise call.fault(fault)
+    return length
+
+
+def _scale(call: Call, length: int, is_inverse: bool) -> float:
+    mode = call.get("norm", "backward")
+    if mode == "ortho":
+        return 1 / math.sqrt(length)
+    return 1 / length if (mode == "backward") is is_inverse else 1.0
+
+
+def _transform(form: str, is_inverse: bool) -> Callable[[Call], Any]:
+    def translate(call: Call) -> Any:
+        x = call.args["self"]
+        parts: Sequence[Term] = x.parts if isinstance(x, Complex) else [call.float_of(x)]
+        for axis, stated in zip(*_axes_and_lengths(call, parts[0], form)):
+            length = _length(call, parts[0], axis, stated)
+            parts = fourier(call, parts, axis, length, is_inverse, False, _scale(call, length, is_inverse))
+        return Complex(*parts)
+
+    return translate
+
+
+def _of_real(form: str) -> Callable[[Call], Any]:
+    def translate(call: Call) -> Any:
+        x = call.float_of(call.tensor("self"))
+        axes, stated = _axes_and_lengths(call, x, form)
+        parts: Sequence[Term] = [x]
+        for number, axis in reversed(list(enumerate(axes))):
+            length, is_last = _length(call, parts[0], axis, stated[number]), number == len(axes) - 1
+            parts = fourier(call, parts, axis, length, False, is_last, _scale(call, length, False))
+        return Complex(*parts)
+
+    return translate
+
+
+def _to_real(form: str) -> Callable[[Call], Any]:
+    def translate(call: Call) -> Any:
+        x = call.args["self"]
+        parts: Sequence[Term] = x.parts if isinstance(x, Complex) else [call.float_of(x)]
+        axes, stated = _axes_and_lengths(call, parts[0], form)
+        for axis, own in zip(axes[:-1], stated):
+            length = _length(call, parts[0], axis, own)
+            parts = fourier(call, parts, axis, length, True, False, _scale(call, length, True))
+        half = _length(call, parts[0], axes[-1], None)
+        length = stated[-1] if stated[-1] not in (None, -1) else 2 * (half - 1)
+        length = _length(call, parts[0], axes[-1], length)
+        return fourier(call, parts, axes[-1], length, True, True, _scale(call, length, True))[0]
+
+    return translate
+
+
+for _form in _FORMS:
+    for _inverse in (False, True):
+        _name = f"fft_{'i' * _inverse}fft{_form}.default"
+        aten(_name)(of_complex(_name)(_transform(_form, _inverse)))
+    aten(f"fft_rfft{_form}.default")(_of_real(_form))
+    aten(f"fft_irfft{_form}.default")(of_complex(f"fft_irfft{_form}.default")(_to_real(_form)))
+
+
+@aten("fft_fftshift.default", "fft_ifftshift.default")
+def shifted(call: Call) -> Any:
+    """With the place 0 in the middle, or back."""
+    x = call.tensor("self")
+    axes = call.axes("dim", x.rank) or list(range(x.rank))
+    sizes = [_length(call, x, a, None) for a in axes]
+    is_back = call.target.startswith("fft_ifft")
+    return call.op("Roll", x, shifts=[(n + 1) // 2 if is_back else n // 2 for n in sizes], axes=axes)
+
+
+of_complex("fft_fftshift.default", "fft_ifftshift.default")(partwise)
+
+
+def _cosines(*factors: float) -> Callable[[Call, np.ndarray, int], np.ndarray]:
+    def compute(call: Call, place: np.ndarray, last: int) -> np.ndarray:
+        stated = [call.get(key, own) for key, own in zip(("alpha", "beta"), factors)] + [*factors[2:]]
+        return sum((-1) ** n * f * np.cos(2 * math.pi * n * place / last) for n, f in enumerate(stated))
+
+    return compute
+
+
+def _kaiser(call: Call, place: np.ndarray, last: int) -> np.ndarray:
+    beta = float(call.get("beta", 12.0))
+    return np.i0(beta * np.sqrt(1 - (2 * place / last - 1) ** 2)) / np.i0(beta)
+
+
+_WINDOWS: dict[str, Callable[[Call, np.ndarray, int], np.ndarray]] = {
+    "hann": _cosines(0.5, 0.5),
+    "hamming": _cosines(0.54, 0.46),
+    "blackman": _cosines(0.42, 0.5, 0.08),
+    "bartlett": lambda call, place, last: 1 - np.abs(2 * place / last - 1),
+    "kaiser": _kaiser,
+}
+_OVERLOADS = ("default", "periodic", "periodic_alpha", "periodic_alpha_beta", "beta")
+
+
+@aten(*(f"{name}_window.{overload}" for name in _WINDOWS for overload in _OVERLOADS))
+def window(call: Call) -> Any:
+    """A window of a known length; one of a period ends where it would begin again."""
+    length = call.get("window_length")
+    if not isinstance(length, int) or length > MAX_KNOWN:
+        raise call.fault(Phrase("its length is {length}", length=length))
+    last = length if call.get("periodic", True) else length - 1
+    if length <= 1:
+        return call.known(np.ones(length), call.dtype)
+    return call.known(_WINDOWS[call.target.partition("_")[0]](call, np.arange(length), last), call.dtype)
+
+
+@aten("fft_fftfreq.default", "fft_rfftfreq.default")
+def frequencies(call: Call) -> Any:
+    """The frequencies of a transform's places."""
+    count, step = call.get("n"), float(call.get("d", 1.0))
+    if not isinstance(count, int) or count > MAX_KNOWN:
+        raise call.fault(Phrase("its length is {length}", length=count))
+    found = np.fft.rfftfreq(count, step) if call.target.startswith("fft_r") else np.fft.fftfreq(count, step)
+    return call.known(found, call.dtype)
