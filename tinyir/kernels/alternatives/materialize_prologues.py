@@ -99,8 +99,8 @@ def least_times(
 ) -> Iterator[Mapping[str, float]]:
     """Microseconds below which the kernels of the wanted regions are not, their prologues apart or not, by name; nearer
     and nearer. Regions that read a tensor share the copies that are made of it, for all that is known. At first no plan
-    of a contraction is asked for before which copies could be made; then those of one contraction more each time, the
-    longest first. What is alike is asked once."""
+    of a contraction is asked for that need not be one kernel; then those of one contraction more each time, the longest
+    first, of its ways those that may be the fastest. What is alike is asked once."""
     regions = [one for one in module.program.regions if one.name in wanted]
     left = [one for one in regions if _may_be_apart(module, one)]
     users = Counter(t.name for one in module.program.regions for t in one.inputs)
@@ -114,11 +114,12 @@ def least_times(
         if (key := (of_last, share, likeness)) not in known:
             if likeness not in ways:
                 ways[likeness] = _ways(module, one, {}, has_engine)
-            apart = (
-                sum(time_of(module, part) for part in parts[:-1]) / share + of_last(module, parts[-1])
-                for parts in ways[likeness]
-            )
-            known[key] = min([(time_of if ways[likeness] else of_last)(module, one), *apart])
+            best = of_last(module, one)
+            before = [sum(time_of(module, part) for part in parts[:-1]) / share for parts in ways[likeness]]
+            for us, parts in sorted(zip(before, ways[likeness]), key=lambda way: way[0]):
+                if us + least_of(module, parts[-1]) < best:
+                    best = min(best, us + of_last(module, parts[-1]))
+            known[key] = best
         return known[key]
 
     found = {one.name: 0.0 if one in left else time_of(module, one) for one in regions}

@@ -62,14 +62,18 @@ class Planner:
         return self._judged(module, group)[1].least_us
 
     def least_us(self, module: Module, one: Region) -> float:
-        """Microseconds below which no plan of a region is, of a contraction that reads all of its factors: the
-        quickest start, and memory's time for its bytes. It is counted without a plan."""
-        if self._known(module).once.holds(one):
+        """Microseconds below which no plan of a region is, of a contraction that reads all of its factors: those of the
+        best plan where it was judged, else the quickest start, and memory's time for its bytes. No plan is made for
+        it."""
+        known = self._known(module)
+        if known.once.holds(one):
             return 0.0
+        judged = self._found.get(_likeness(_whole((one,), known), known))
+        if judged is not None:
+            return judged[1].least_us
         card = self.card
         start = min(card.start_us, *(of["start_us"] for of in (card.tensor, card.mma, card.gemv) if of))
-        sizes = self._known(module).sizes
-        return start + bytes_of(one, sizes).evaluate(sizes) / card.dram_bytes_per_us
+        return start + bytes_of(one, known.sizes).evaluate(known.sizes) / card.dram_bytes_per_us
 
     def plans(self, module: Module, *group: Region) -> tuple[Plan, ...]:
         """The plans of a launch, in its own names. Raises Refused (E1520 two regions that share a kernel which no
