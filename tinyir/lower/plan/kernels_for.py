@@ -264,9 +264,9 @@ def columns_bounded(module: region.Module, planner: Planner) -> tuple[region.Mod
 
 
 def masks_widened(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
-    """The module with kernels that write masks as numbers of 16 bits, before each two regions that share a kernel,
-    where that takes less; and these regions with the one that reads them, by the name of that."""
-    return _prepared(module, planner, widen_masks.ways)
+    """The module with kernels that write anew what scores meet, before each two regions that share a kernel, where that
+    takes less; and these regions with the one that reads it, by the name of that."""
+    return _prepared(module, planner, partial(widen_masks.ways, sizes=sizes_of(module.model)))
 
 
 def _prepared(

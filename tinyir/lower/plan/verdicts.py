@@ -34,7 +34,7 @@ def verdicts(
     kernels; R3476 for two regions whose kernel is not of the fastest family; R3477 for buffers whose dims are in
     another order; R3478 for constants that are turned; R3480 for two whose columns are walked in chunks, R3481 for two
     that read pages in place, R3483 for two of which data say where the columns of a block of rows begin and end; R3484
-    for products that take in others, or what turns their columns; R3485 for two whose masks are numbers of 16 bits;
+    for products that take in others, or what turns their columns; R3485 for two whose scores meet what is written anew;
     R3486 for maps that do both halves of a row at once."""
     module = with_first(module, shapes)
     planner = Planner(card_of(arch, device, fp32, atomics, invariant))
@@ -105,7 +105,7 @@ def _bounded(step: Step) -> Said:
 
 
 def _widened(step: Step) -> Said:
-    """Kernels that write masks as numbers."""
+    """Kernels that write anew what scores meet."""
     for name, (*masks, _) in step.done.items():
         yield name, {"region": name, "parts": _named(masks)}, step.after.program.region(name).span
 
