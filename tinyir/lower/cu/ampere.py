@@ -231,39 +231,31 @@ class Ampere:
                 what=Phrase("each of an operand of {rows} x {columns}", rows=rows, columns=columns),
             )
         block, word = (self.names.of("integer", name) for name in ("block", "word"))
-        lane, w, known = Expr.of("lane"), Expr.of("word"), dict(self.integers.ranges)
+        lane, w = Expr.of("lane"), Expr.of("word")
         side = rows if is_left else columns
         words = 2 if side < PIECE else 4  # of eight columns there are the first two
         along = 2 * (lane - 4 * (lane // 4)) + "element"  # of the sum, then of the other side
         across = PIECE * Expr.of("block") + lane // 4
         odd, later = 8 * (w - 2 * (w // 2)), 8 * (w // 2)  # a right operand counts its words along the sum first
         places = (across + odd, along + later) if is_left else (across + later, along + odd)
-        self.integers.ranges |= {
+        ranges = {
             "block": Interval(0, -(-side // PIECE) - 1),
             "word": Interval(0, words - 1),
             "element": Interval(0, 1),
             **{n: Interval(0, size - 1) for n, size in zip(s.names, (rows, columns))},
         }
-        for name, size in ((block, -(-side // PIECE)), (word, words)):
-            self.say("#pragma unroll")
-            self.say(f"for (int {name} = 0; {name} < {size}; ++{name}) {{")
-            self.depth += 1
         corner = dict(zip(s.names, places if is_left else places[::-1]))
         to = f"{self.names.of('array', s.of)}[{block}][{word}]"
-        if not self._by_pairs(s, corner, to):
-            self._by_halves(s, corner, to)
-        for _ in range(2):
-            self.depth -= 1
-            self.say("}")
-        self.integers.ranges = known
+        with self.scope(ranges), self.unrolled((block, -(-side // PIECE)), (word, words)):
+            if not self._by_pairs(s, corner, to):
+                self._by_halves(s, corner, to)
 
     def _by_halves(self: Any, s: nodes.Each, corner: dict[str, Expr], to: str) -> None:
         """The word of an operand, whose two elements are made one by one."""
         pair = self.words[s.of] = self.names.of("integer", f"{s.of}.piece")
         element = self.names.of("integer", "element")
         self.say(f"float {pair}[2];")
-        self.say("#pragma unroll")
-        with self.braces(f"for (int {element} = 0; {element} < 2; ++{element}) {{"):
+        with self.unrolled((element, 2)):
             coordinates = len(self.lines)
             for name, place in corner.items():
                 self.say(f"const int {self.names.of('integer', name)} = {self.integers.c(place, 0)};")
@@ -367,34 +359,31 @@ class Ampere:
         place = s.to if is_store else nodes.Place(s.value.tensor, s.value.index, s.value.slot)
         dtype = self._dtype(place.name)
         first = self._element(place.name, tuple(e.substitute({name: ZERO}) for e in place.index), place.slot)
-        kind, e, outer = (
-            f"vector_of<{memory_type(dtype)}, {size}>",
-            self.names.of("integer", name),
-            self.integers.ranges,
-        )
-        self.integers.ranges = {**outer, name: Interval(0, size.evaluate({}) - 1)}
-        call = self._near(s, dtype, first, name)
-        if call:
-            self.say(call)
-            self.integers.ranges = outer
-            return
-        loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
-        with self.braces():
+        kind, e = f"vector_of<{memory_type(dtype)}, {size}>", self.names.of("integer", name)
+        with self.scope({name: Interval(0, size.evaluate({}) - 1)}):
+            call = self._near(s, dtype, first, name)
+            if call:
+                self.say(call)
+                return
+            loop = ("#pragma unroll", f"for (int {e} = 0; {e} < {size}; ++{e})")
             if is_store:
-                self.say(f"{kind} piece;")
-                for line in (
+                lines = [
+                    f"{kind} piece;",
                     *loop,
                     f"  piece.x[{e}] = {self.values.stored(s.value, dtype)};",
                     f"{self._stored_at(s, kind, first)};",
-                ):
-                    self.say(line)
+                ]
             else:
-                self.say(f"const {kind} piece = {self._loaded(s, kind, first)};")
                 is_wider = dtype.name in SMALL_FLOATS and s.to.name not in self.carrying
                 value = f"float_of_{dtype}(piece.x[{e}])" if is_wider else f"piece.x[{e}]"
-                for line in (*loop, f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};"):
+                lines = [
+                    f"const {kind} piece = {self._loaded(s, kind, first)};",
+                    *loop,
+                    f"  {self._element(s.to.name, s.to.index, s.to.slot)} = {value};",
+                ]
+            with self.braces():
+                for line in lines:
                     self.say(line)
-        self.integers.ranges = outer
 
     def _loaded(self: Any, s: nodes.Assign, kind: str, first: str) -> str:
         """C of an access of a type to neighbours in a tensor."""
@@ -405,16 +394,15 @@ class Ampere:
     def _words_at_once(self: Any, s: nodes.Assign) -> None:
         """Neighbours in a tensor of bytes as one access, to registers that are words."""
         ((name, size),) = s.over
-        count, outer = size.evaluate({}) // WORD, self.integers.ranges
+        count = size.evaluate({}) // WORD
         first = self._element(s.value.tensor, tuple(i.substitute({name: ZERO}) for i in s.value.index), None)
         kind, e = f"vector_of<unsigned int, {count}>", self.names.of("integer", name)
         *rows, at = (i.substitute({name: WORD * Expr.of(name)}) for i in s.to.index)
-        self.integers.ranges = {**outer, name: Interval(0, count - 1)}
-        to = self._of_words(s.to.name, (*rows, at // WORD))
+        with self.scope({name: Interval(0, count - 1)}):
+            to = self._of_words(s.to.name, (*rows, at // WORD))
         self.say(f"{{ const {kind} piece = {self._loaded(s, kind, first)};")
         self.say("#pragma unroll")
         self.say(f"for (int {e} = 0; {e} < {count}; ++{e}) {to} = piece.x[{e}]; }}")
-        self.integers.ranges = outer
 
     def _is_of_bytes(self: Any, s: nodes.Assign | nodes.Store) -> bool:
         """Whether a statement rounds floats to neighbours in memory of which each is a byte, four or more of them."""
@@ -428,20 +416,20 @@ class Ampere:
     def _bytes_at_once(self: Any, s: nodes.Store) -> None:
         """Floats as neighbours of a tensor of bytes, four to a word (`target.packed`)."""
         ((name, size),) = s.over
-        count, outer = size.evaluate({}) // WORD, self.integers.ranges
+        count = size.evaluate({}) // WORD
         first = self._element(s.to.name, tuple(e.substitute({name: ZERO}) for e in s.to.index), s.to.slot)
         kind, e = f"vector_of<unsigned int, {count}>", self.names.of("integer", name)
-        self.integers.ranges = {**outer, name: Interval(0, count - 1)}
         four = (substitute(s.value.x, {name: WORD * Expr.of(name) + n}) for n in range(WORD))
+        with self.scope({name: Interval(0, count - 1)}):
+            word = f"{s.value.dtype}s_of({', '.join(map(self.values.value, four))})"
         for line in (
             f"{{ {kind} piece;",
             "#pragma unroll",
             f"for (int {e} = 0; {e} < {count}; ++{e})",
-            f"  piece.x[{e}] = {s.value.dtype}s_of({', '.join(map(self.values.value, four))});",
+            f"  piece.x[{e}] = {word};",
             f"{self._stored_at(s, kind, first)}; }}",
         ):
             self.say(line)
-        self.integers.ranges = outer
 
     def _stored_at(self: Any, s: nodes.Store, kind: str, first: str) -> str:
         """C of a store of a piece."""

@@ -157,20 +157,18 @@ class Hopper(Matrices):
         if before:
             self.lines.pop()
         is_rest = before is not None and before.first == 0 and before.threads == low and not last
-        with self.braces(f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}"):
-            known = dict(self.integers.ranges)
+        head = f"{'} else ' if before else ''}{'' if is_rest else f'if ({condition}) '}{{  // role {s.name}"
+        with self.braces(head), self.scope({"warpgroup.index": Interval(0, s.last - s.first - 1)}):
             if s.regs:
                 arch = ARCHS[self.kernel.arch]
                 entry = min(arch.registers_per_thread, arch.registers_per_sm // self.kernel.threads // 8 * 8)
                 self.say(f"{'take' if s.regs > entry else 'give'}_registers<{s.regs}>();")
-            self.integers.ranges["warpgroup.index"] = Interval(0, s.last - s.first - 1)
             if self._uses(s.body, "warpgroup.index"):
                 value = f"{index} / {WARPGROUP}" + (f" - {s.first}" if s.first else "")
                 self.say(f"const int {self.names.of('integer', 'warpgroup.index')} = {value};")
             self.first_warpgroup = s.first
             self._reach_early(s.body)
             self.block(s.body)
-            self.integers.ranges = known
 
     def _uses(self: Any, body: Iterable[Any], name: str) -> bool:
         is_barrier = name == "warpgroup.index" and any(

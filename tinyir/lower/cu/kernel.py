@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from ...ir.body import Binary, Body, Read
 from ...ir.expr import ZERO, Expr
@@ -216,6 +216,23 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
         self.depth -= 1
         self.say("}")
 
+    @contextlib.contextmanager
+    def unrolled(self, *loops: tuple[str, int]) -> Iterator[None]:
+        """What is said meanwhile is done for each number below a count, in a loop in a loop."""
+        with contextlib.ExitStack() as opened:
+            for name, count in loops:
+                self.say("#pragma unroll")
+                opened.enter_context(self.braces(f"for (int {name} = 0; {name} < {count}; ++{name}) {{"))
+            yield
+
+    @contextlib.contextmanager
+    def scope(self, ranges: Mapping[str, Interval]) -> Iterator[None]:
+        """These ranges, and what else is learnt meanwhile, are forgotten afterwards."""
+        outer, facts = self.integers.ranges, self.facts
+        self.integers.ranges = {**outer, **ranges}
+        yield
+        self.integers.ranges, self.facts = outer, facts
+
     def block(self, body: Iterable[Statement]) -> None:
         before, extremes = None, []
         for statement in body:
@@ -230,12 +247,10 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
             self._drop_unused(line, (name,))
 
     def _nested(self, head: str, body: Iterable[Statement], first: Iterable[str] = ()) -> None:
-        with self.braces(f"{head} {{" if head else "{"):
+        with self.braces(f"{head} {{" if head else "{"), self.scope({}):
             for line in first:
                 self.say(line)
-            known, facts = dict(self.integers.ranges), self.facts
             self.block(body)
-            self.integers.ranges, self.facts = known, facts
 
     def _on_one_line(self, first: int) -> None:
         """The lines from here on, a condition and what is done there, on one line where that is one statement."""
@@ -382,15 +397,13 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
             advance = self._drawn(s, kind)
         self.say(f"#pragma unroll {s.unroll}" if s.unroll else "#pragma unroll")
         head = f"for ({kind} {name} = {self.integers.c(s.low)}; {name} < {self.integers.c(s.high)}; {advance})"
-        outer = self.integers.ranges
-        self.integers.ranges = {**outer, s.name: rng}
         explained, self.is_explained = self.is_explained, self.is_explained or is_explained
-        facts, self.facts = self.facts, self.facts.with_range(s.name, s.low, end_of(s))
         self.values.loops += 1
-        self._nested(head, s.body, self._draw(s))
+        with self.scope({s.name: rng}):
+            self.facts = self.facts.with_range(s.name, s.low, end_of(s))
+            self._nested(head, s.body, self._draw(s))
         self.values.loops -= 1
-        self.is_explained, self.facts = explained, facts
-        self.integers.ranges = outer
+        self.is_explained = explained
 
     def _explain(self, s: nodes.For) -> bool:
         """Says above a loop what of region and plan it is; True when it did, so that the loops inside stay silent."""
@@ -450,17 +463,14 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
         indices say so."""
         if self._in_vector(s):
             return
-        outer = self.integers.ranges
-        self.integers.ranges = dict(outer)
         for name, size in s.over:
-            self.integers.ranges[name] = Interval(0, size.evaluate({}) - 1)
             c = self.names.of("integer", name)
             self.say("#pragma unroll")
             self.say(f"for (int {c} = 0; {c} < {size}; ++{c})")
             self.depth += 1
-        self._write(s.to, s.value)
+        with self.scope({name: Interval(0, size.evaluate({}) - 1) for name, size in s.over}):
+            self._write(s.to, s.value)
         self.depth -= len(s.over)
-        self.integers.ranges = outer
 
     def _write(self, to: Place, value: Body) -> None:
         target = self._element(to.name, to.index, to.slot)

@@ -230,18 +230,17 @@ class Matrices(Rows):
     def _resum(self: Any, s: nodes.Resum) -> None:
         """An element of an accumulator once more, where it is not finite."""
         element, total = self._held_element(s.to.name, s.to.index), self.names.of("array", f"{s.to.name}.again")
-        known = dict(self.integers.ranges)
-        self.say(f"if (!(fabsf({element}) <= {LARGEST})) {{")
-        self.say(f"  float {total} = 0.0f;")
-        for depth, (name, size) in enumerate(s.over, 1):
-            self.integers.ranges[name] = Interval(0, None)
-            c = self.names.of("integer", name)
-            self.say("#pragma unroll 1")
-            self.say("  " * depth + f"for (long long {c} = 0; {c} < {self.integers.c(size, 0)}; ++{c})")
-        self.say("  " * (1 + len(s.over)) + f"{total} += {self.values.value(s.value)};")
-        self.say(f"  {element} = {total};")
-        self.say("}")
-        self.integers.ranges = known
+        with (
+            self.braces(f"if (!(fabsf({element}) <= {LARGEST})) {{"),
+            self.scope({name: Interval(0, None) for name, _ in s.over}),
+        ):
+            self.say(f"float {total} = 0.0f;")
+            for depth, (name, size) in enumerate(s.over):
+                c = self.names.of("integer", name)
+                self.say("#pragma unroll 1")
+                self.say("  " * depth + f"for (long long {c} = 0; {c} < {self.integers.c(size, 0)}; ++{c})")
+            self.say("  " * len(s.over) + f"{total} += {self.values.value(s.value)};")
+            self.say(f"{element} = {total};")
 
     def _descriptor(self: Any, place: Place, tile: nodes.Shared, along_sum: bool) -> str:
         """Declares where an operand starts; C of where it does at a step."""

@@ -63,20 +63,19 @@ class Rows:
         (r,), half = s.names, self.names.of("integer", "which")
         of = self.arrays[s.of]
         count, is_of_warp = self._rows_each(of), ROW_KINDS[of.kind] == "mma"
-        known, approx = dict(self.integers.ranges), self.values.is_approx
-        rows = of.type.shape[0].evaluate({})
-        self.integers.ranges |= {"which": Interval(0, count - 1), r: Interval(0, rows - 1)}
+        rows, approx = of.type.shape[0].evaluate({}), self.values.is_approx
         self.values.is_approx = s.is_approx
-        self.say("#pragma unroll")
-        with self.braces(f"for (int {half} = 0; {half} < {count}; ++{half}) {{"):
+        with (
+            self.scope({"which": Interval(0, count - 1), r: Interval(0, rows - 1)}),
+            self.unrolled((half, count)),
+        ):
             first, row = len(self.lines), Expr.of("lane") // 4 + 8 * Expr.of("which")
             row = row if is_of_warp else 16 * (Expr.of("warpgroup.thread") // 32) + row
             self.say(f"const int {self.names.of('integer', r)} = {self.integers.c(row, 0)};")
             self.half, self.row_point = half, r
             self.block(s.body)
             self._drop_unused(first, (r,))
-            self.half = self.row_point = ""
-            self.integers.ranges, self.values.is_approx = known, approx
+        self.half, self.row_point, self.values.is_approx = "", "", approx
 
     def _row_element(self: Any, name: str, index: tuple[Expr, ...]) -> str:
         """The register of the row at which `each` is."""
@@ -115,8 +114,7 @@ class Rows:
             for n in range(count):
                 self.say(self._folded(s.op, f"{into}[{n}]", f"{of}[{n}]", dtype))
         if is_whole:
-            self.say("#pragma unroll")
-            with self.braces(f"for (int {half} = 0; {half} < {count}; ++{half}) {{"):
+            with self.unrolled((half, count)):
                 self._over_lanes(s.op, f"{part}[{half}]", dtype, SHARING)
                 if not is_direct:
                     self.say(self._folded(s.op, f"{into}[{half}]", f"{part}[{half}]", dtype))

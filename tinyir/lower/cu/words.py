@@ -40,20 +40,22 @@ class Words:
         ):
             what = Phrase("each of an operand, but to read elements of its dtype")
             raise refuse("E1620", self.kernel.name, s.span, what=what)
-        known, facts = dict(self.integers.ranges), self.facts
-        loops = self._word_loops(s, rows, columns)
-        r, n = s.names
-        for name, value in self._corner_of_word(s):
-            self._let(nodes.Let(name, value))
-        self.integers.ranges |= {r: Interval(0, rows - 1), n: Interval(0, columns - 2)}
-        self.facts = facts.with_range(r, ZERO, Expr.of(rows)).with_range(n, ZERO, Expr.of(columns))
-        for item in lets:
-            self._let(item)
-        self.say(f"{self._word_of(s.of)} = {self._pair_at(guard, read, n, dict(lets_of(lets)))};")
-        for _ in range(loops):
-            self.depth -= 1
-            self.say("}")
-        self.integers.ranges, self.facts = known, facts
+        blocks = rows // PIECE if self.arrays[s.of].kind == "mma_a" else 1
+        counts = {"piece": columns // PIECE, "block": blocks, "word": WORDS}
+        counts = {word: count for word, count in counts.items() if word != "block" or count > 1}
+        self.fragment = Expr.of("block") if blocks > 1 else ZERO
+        with (
+            self.scope({word: Interval(0, count - 1) for word, count in counts.items()}),
+            self.unrolled(*((self.names.of("integer", word), count) for word, count in counts.items())),
+        ):
+            facts, (r, n) = self.facts, s.names
+            for name, value in self._corner_of_word(s):
+                self._let(nodes.Let(name, value))
+            self.integers.ranges |= {r: Interval(0, rows - 1), n: Interval(0, columns - 2)}
+            self.facts = facts.with_range(r, ZERO, Expr.of(rows)).with_range(n, ZERO, Expr.of(columns))
+            for item in lets:
+                self._let(item)
+            self.say(f"{self._word_of(s.of)} = {self._pair_at(guard, read, n, dict(lets_of(lets)))};")
 
     def _rows_of_halves(self: Any, s: nodes.Ldmatrix, tile: nodes.Shared, to: nodes.Reg) -> None:
         """A warpgroup's left operand of 16 bits, as wide as it is, from the first column of a swizzled row on."""
@@ -79,20 +81,6 @@ class Words:
             and self.is_memory(read.tensor)
             and self._dtype(s.of) == read.dtype
         )
-
-    def _word_loops(self: Any, s: nodes.Each, rows: int, columns: int) -> int:
-        """Opens the loops over a thread's words; how many there are."""
-        blocks = rows // PIECE if self.arrays[s.of].kind == "mma_a" else 1
-        counts = {"piece": columns // PIECE, "block": blocks, "word": WORDS}
-        counts = {word: count for word, count in counts.items() if word != "block" or count > 1}
-        for word, count in counts.items():
-            name = self.names.of("integer", word)
-            self.say("#pragma unroll")
-            self.say(f"for (int {name} = 0; {name} < {count}; ++{name}) {{")
-            self.integers.ranges[word] = Interval(0, count - 1)
-            self.depth += 1
-        self.fragment = Expr.of("block") if blocks > 1 else ZERO
-        return len(counts)
 
     def _corner_of_word(self: Any, s: nodes.Each) -> tuple[tuple[str, Expr], ...]:
         """The row of a word, and the first of its two columns."""
