@@ -12,6 +12,7 @@ from ..kit.quote import visible
 from ..kit.records import dataclass
 from ..lower.cu.names import comment
 from ..runtime.abi import alignment_of
+from . import texts
 from .expressions import c_of, condition, number
 from .header import FAULTS
 from .outline import PARAMETER, POOL, Launch, Outline, Place
@@ -55,9 +56,8 @@ class Files:
 
 def source_of(outline: Outline, spelt: Spelt, files: Files, identity: str) -> str:
     """The whole C file."""
-    return (
-        "\n".join(part for line in _Source(outline, spelt, files, identity).lines() for part in _wrapped(line)) + "\n"
-    )
+    lines = _Source(outline, spelt, files, identity).lines()
+    return "\n".join(part for line in lines for part in _wrapped(line)).rstrip("\n") + "\n"
 
 
 def _wrapped(line: str) -> list[str]:
@@ -117,83 +117,48 @@ class _Source:
         yield from ("", *self._layout(), *self._once(), *self._queue(), *self._functions())
 
     def _tables(self) -> Iterator[str]:
-        yield "static const struct kernel kernels[KERNELS + 1] = {"
-        for entry, shared in self.outline.kernels.items():
-            yield f'    {{"{entry}", {self.files.image_of[entry]}, {shared}}},'
-        yield "    {NULL, 0, 0},"
-        yield "};"
-        yield ""
-        yield "static const struct target targets[TARGETS] = {"
+        kernels = [f'    {{"{e}", {self.files.image_of[e]}, {shared}}},' for e, shared in self.outline.kernels.items()]
+        targets = []
         for target, place in self.files.targets:
             major, minor = target.capability
             exact = int(not target.arch[-1].isdigit())
             images = ", ".join(str(len(i)) for i in target.images) or "0"
-            yield f"    {{{major}, {minor}, {exact}, {number(place)}, {{{images}}}}},"
-        yield "};"
-        yield ""
+            targets.append(f"    {{{major}, {minor}, {exact}, {number(place)}, {{{images}}}}},")
+        yield from texts.filled(texts.TABLES, kernels=kernels, targets=targets)
 
     # --- sizes
 
     def _layout(self) -> Iterator[str]:
         """`settle`: what the sizes decide; `layout_of`: the same, remembered."""
         sizes = self.spelt.sizes(self.outline)
-        yield "/* What the sizes decide: the launches that are made, and where in the workspace each tensor lies. */"
-        yield "struct layout {"
-        yield "  unsigned char made[LAUNCHES + 1];"
-        yield "  int64_t place[ITEMS + 1];"
-        yield "  int64_t bytes;"
-        yield "};"
-        yield ""
         touches = [
-            (self.numbers[launch.name], n)
+            f"    {{{self.numbers[launch.name]}, {n}}},"
             for launch in self.launches
             for n, p in enumerate(self.workspace)
             if p.name in self.outline.touches(launch)
         ]
-        yield "struct touch {"
-        yield "  short launch, item;"
-        yield "};"
-        yield ""
-        yield "static const struct touch touches[] = {"
-        yield from (f"    {{{launch}, {item}}}," for launch, item in touches)
-        yield "    {-1, -1},"
-        yield "};"
-        yield ""
-        yield f"static int settle({', '.join([*sizes, 'struct layout *layout'])}) {{"
-        yield "  struct item items[ITEMS + 1];"
-        yield from self._ranges()
-        yield from self._extents()
-        yield "  memset(items, 0, sizeof items);"
-        for n, place in enumerate(self.workspace):
-            yield f"  items[{n}].bytes = {self.spelt.extent(place.name)};"
-        yield from self._chosen()
-        before, after = _PLACES.split("FILLED\n")
-        yield from before.strip("\n").splitlines()
-        for n, place in enumerate(self.workspace):
-            if place.value is not None:
-                yield f"  if (items[{n}].last >= 0) items[{n}].first = -1;  // filled before the first launch"
-        yield from after.splitlines()
-        yield "}"
-        yield ""
+        items = enumerate(self.workspace)
+        yield from texts.filled(
+            texts.SETTLE,
+            told=", ".join([*sizes, "struct layout *layout"]),
+            touches=touches,
+            decided=[*self._ranges(), *self._extents()],
+            extents=[f"  items[{n}].bytes = {self.spelt.extent(p.name)};" for n, p in items],
+            chosen=self._chosen(),
+            filled=[
+                f"  if (items[{n}].last >= 0) items[{n}].first = -1;  // filled before the first launch"
+                for n, p in enumerate(self.workspace)
+                if p.value is not None
+            ],
+        )
         named = [self.spelt.size(s) for s in self.outline.symbols]
-        yield "/* The layout for these sizes, which each thread remembers; NULL on a fault. */"
-        yield f"static const struct layout *layout_of({', '.join([*sizes, 'int *fault'])}) {{"
-        yield "  static _Thread_local struct layout known;"
-        yield "  static _Thread_local int is_known;"
-        if named:
-            yield "  static _Thread_local int64_t known_sizes[SIZES];"
-            yield f"  const int64_t sizes[SIZES] = {{{', '.join(named)}}};"
-            yield "  is_known = is_known && memcmp(known_sizes, sizes, sizeof sizes) == 0;"
-        yield "  *fault = 0;"
-        yield "  if (!is_known) {"
-        yield f"    *fault = settle({', '.join([*named, '&known'])});"
-        yield "    is_known = !*fault;"
-        if named:
-            yield "    memcpy(known_sizes, sizes, sizeof sizes);"
-        yield "  }"
-        yield "  return is_known ? &known : NULL;"
-        yield "}"
-        yield ""
+        yield from texts.filled(
+            texts.LAYOUT,
+            told=", ".join([*sizes, "int *fault"]),
+            known=[line.replace("SYMBOLS", ", ".join(named)) for line in texts.KNOWN.splitlines()] if named else [],
+            settled=", ".join([*named, "&known"]),
+            kept=["    memcpy(known_sizes, sizes, sizeof sizes);"] if named else [],
+        )
 
     def _ranges(self) -> Iterator[str]:
         for symbol, (low, high) in self.outline.ranges.items():
@@ -261,52 +226,33 @@ class _Source:
     # --- launches
 
     def _once(self) -> Iterator[str]:
-        yield "/* What is computed of the weights when the program is created. */"
-        yield "static int compute_once(const PROGRAM *program) {"
-        if not self.at_once:
-            yield "  (void)program;"
-            yield "  return 0;"
-        else:
-            yield "  struct call call = {program, NULL, 0};"
-            yield "  int fault;"
-            yield from self._addresses(self.at_once)
-            for launch in self.at_once:
-                yield from self._launch(launch)
-            yield '  MUST(cuStreamSynchronize(NULL), "what is computed of the weights");'
-            yield "  return 0;"
-        yield "}"
-        yield ""
+        made = [line for launch in self.at_once for line in self._launch(launch)]
+        text = texts.ONCE if self.at_once else texts.NOTHING_ONCE
+        yield from texts.filled(text, addresses=self._addresses(self.at_once), launches=made)
 
     def _queue(self) -> Iterator[str]:
         tensors = [self.spelt.parameter(self.outline, t) for t in self.outline.parameters]
         told = ["const PROGRAM *program", "const struct layout *layout", *tensors, *self.spelt.sizes(self.outline)]
-        yield "/* The launches of a run, in order. */"
-        yield f"static int queue({', '.join([*told, 'void *workspace', 'CUstream stream'])}) {{"
-        yield "  struct call call = {program, stream, 0};"
-        yield "  int fault = 0;"
-        for t in self.outline.parameters:
-            if t.name in self.outline.places:
-                continue
-            yield f"  (void){self.spelt.tensor(t.name)};"
-        yield from (f"  (void){self.spelt.size(s)};" for s in self.outline.symbols)
-        yield "  (void)workspace, (void)layout, (void)call;"
-        yield from self._addresses(self.launches)
+        unused = [self.spelt.tensor(t.name) for t in self.outline.parameters if t.name not in self.outline.places]
+        unused += [self.spelt.size(s) for s in self.outline.symbols]
         named = sorted({n for launch in self.launches for kind, n in launch.arguments if kind == "symbol"})
-        for symbol in named:
-            size = self._c(Expr.of(symbol).substitute(self.outline.settled))
-            yield f"  int {self.spelt.narrow(symbol)} = (int)({size});"
-        for place in self.workspace:
-            if place.value is not None:
-                bits = int.from_bytes(place.value.tobytes(), "little")
-                count = self._product(place.shape, 1)
-                what = f"{self.spelt.address(place.name)}, UINT64_C({bits}), {place.item}, {count}"
-                yield f"  fault = fill({what}, {_quoted(place.name)}, stream);"
-                yield "  if (fault) return fault;"
-        for launch in self.launches:
-            yield from self._launch(launch)
-        yield "  return fault;"
-        yield "}"
-        yield ""
+        narrow = {n: self._c(Expr.of(n).substitute(self.outline.settled)) for n in named}
+        yield from texts.filled(
+            texts.QUEUE,
+            told=", ".join([*told, "void *workspace", "CUstream stream"]),
+            unused=[f"  (void){name};" for name in unused],
+            addresses=self._addresses(self.launches),
+            narrow=[f"  int {self.spelt.narrow(symbol)} = (int)({size});" for symbol, size in narrow.items()],
+            filled=[line for place in self.workspace if place.value is not None for line in self._fill(place)],
+            launches=[line for launch in self.launches for line in self._launch(launch)],
+        )
+
+    def _fill(self, place: Place) -> Iterator[str]:
+        bits = int.from_bytes(place.value.tobytes(), "little")
+        count = self._product(place.shape, 1)
+        what = f"{self.spelt.address(place.name)}, UINT64_C({bits}), {place.item}, {count}"
+        yield f"  fault = fill({what}, {_quoted(place.name)}, stream);"
+        yield "  if (fault) return fault;"
 
     def _addresses(self, launches: Sequence[Launch]) -> Iterator[str]:
         """The address of each tensor that the launches are given."""
@@ -380,64 +326,43 @@ class _Source:
     # --- what a caller calls
 
     def _functions(self) -> Iterator[str]:
-        name, outline, spelt = self.spelt.name, self.outline, self.spelt
+        outline, spelt = self.outline, self.spelt
         sizes, named = spelt.sizes(outline), [spelt.size(s) for s in outline.symbols]
+        program, stream = f"const {spelt.name}_program *program", "struct CUstream_st *stream"
         tensors = [spelt.parameter(outline, t) for t in outline.parameters]
-        yield from _CREATE.replace("NAME", name).splitlines()
-        yield ""
-        yield f"int {name}_workspace_bytes({', '.join([*sizes, 'size_t *bytes'])}) {{"
-        yield "  int fault;"
-        yield f"  const struct layout *layout = layout_of({', '.join([*named, '&fault'])});"
-        yield "  if (layout) *bytes = (size_t)layout->bytes;"
-        yield "  return fault;"
-        yield "}"
-        yield ""
-        told = [f"const {name}_program *program", *tensors, *sizes, "void *workspace", "struct CUstream_st *stream"]
-        yield f"int {name}_run({', '.join(told)}) {{"
-        yield "  CUcontext popped;"
-        yield "  int fault;"
-        yield f"  const struct layout *layout = layout_of({', '.join([*named, '&fault'])});"
-        yield "  if (!layout) return fault;"
-        for t in outline.parameters:
-            place = outline.places.get(t.name)
-            if place is None:
-                continue
-            count = self._product(place.shape, 1)
-            check = f"check_address({spelt.tensor(t.name)}, {alignment_of(t)}, {_quoted(t.name)})"
+        given = [spelt.tensor(t.name) for t in outline.parameters]
+        yield from texts.filled(
+            texts.FUNCTIONS,
+            name=spelt.name,
+            asked=", ".join([*sizes, "size_t *bytes"]),
+            named=", ".join([*named, "&fault"]),
+            told=", ".join([program, *tensors, *sizes, "void *workspace", stream]),
+            checked=self._checked(),
+            given=", ".join(["program", "layout", *given, *named, "workspace", "stream"]),
+        )
+        if outline.states:
+            states = [f"void *{spelt.tensor(n)}" for n in outline.states]
+            told = ", ".join([program, *states, stream])
+            yield from texts.filled(texts.RESET, name=spelt.name, told=told, copied=self._copied())
+
+    def _checked(self) -> Iterator[str]:
+        """The address of each tensor that a caller gives, unless it has no element."""
+        for t in self.outline.parameters:
+            place = self.outline.places.get(t.name)
+            count = self._product(place.shape, 1) if place is not None else "0"
             if count != "0":
+                check = f"check_address({self.spelt.tensor(t.name)}, {alignment_of(t)}, {_quoted(t.name)})"
                 always = place.shape == () or all((e.constant or 0) > 0 for e in place.shape)
                 yield f"  fault = {check if always else f'0 < {count} ? {check} : 0'};"
                 yield "  if (fault) return fault;"
-        yield '  fault = layout->bytes ? check_address(workspace, 256, "the workspace") : 0;'
-        yield "  if (fault) return fault;"
-        yield '  MUST(cuCtxPushCurrent(program->context), "the GPU");'
-        given = [spelt.tensor(t.name) for t in outline.parameters]
-        yield f"  fault = queue({', '.join(['program', 'layout', *given, *named, 'workspace', 'stream'])});"
-        yield "  cuCtxPopCurrent(&popped);"
-        yield "  return fault;"
-        yield "}"
-        yield from self._reset()
 
-    def _reset(self) -> Iterator[str]:
-        if not self.outline.states:
-            return
-        name, spelt = self.spelt.name, self.spelt
-        named = [f"void *{spelt.tensor(n)}" for n in self.outline.states]
-        told = [f"const {name}_program *program", *named, "struct CUstream_st *stream"]
-        yield ""
-        yield f"int {name}_reset({', '.join(told)}) {{"
-        yield "  CUcontext popped;"
-        yield "  CUresult result;"
-        yield '  MUST(cuCtxPushCurrent(program->context), "the GPU");'
-        yield "  result = CUDA_SUCCESS;"
+    def _copied(self) -> Iterator[str]:
+        """The first numbers of each state."""
         for state, offset in self.outline.states.items():
             size = self._product(self.outline.shapes[state], self.outline.items[state])
             yield f"  if (result == CUDA_SUCCESS && {size} > 0)"
-            to, source = f"(CUdeviceptr)(uintptr_t){spelt.tensor(state)}", f"program->pool + {number(offset)}"
+            to, source = f"(CUdeviceptr)(uintptr_t){self.spelt.tensor(state)}", f"program->pool + {number(offset)}"
             yield f"    result = cuMemcpyDtoDAsync({to}, {source}, {size}, stream);"
-        yield "  cuCtxPopCurrent(&popped);"
-        yield '  return result == CUDA_SUCCESS ? 0 : driver_fault(result, "the states");'
-        yield "}"
 
     def _unsigned(self, expr: Expr) -> str:
         return self._c(expr) if expr.constant is not None else f"(cuuint64_t)({self._c(expr)})"
@@ -450,42 +375,3 @@ def _quoted(name: str) -> str:
     """A name as a C string: what is not plain ASCII as the bytes of its UTF-8."""
     plain = {*range(0x20, 0x7F)} - {*b'",?\\'}
     return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in visible(name).encode()) + '"'
-
-
-_PLACES = """
-  for (int n = 0; n < ITEMS; ++n) {
-    items[n].number = n;
-    items[n].first = LAUNCHES;
-    items[n].last = -1;
-  }
-  for (const struct touch *touch = touches; touch->launch >= 0; ++touch) {
-    struct item *item = &items[touch->item];
-    if (!layout->made[touch->launch]) continue;
-    if (item->first == LAUNCHES) item->first = touch->launch;
-    item->last = touch->launch;
-  }
-  for (int n = 0; n < ITEMS; ++n)
-    if (items[n].last < 0) items[n].bytes = 0;
-FILLED
-  layout->bytes = pack(items, ITEMS);
-  for (int n = 0; n < ITEMS; ++n) layout->place[items[n].number] = items[n].place;
-  return 0;
-"""
-
-_CREATE = """int NAME_create(const char *data, int device, NAME_program **program) {
-  int fault;
-  PROGRAM *made = calloc(1, sizeof *made);
-  *program = NULL;
-  if (made == NULL) return fail(NO_MEMORY, "the program", "the host has no memory");
-  fault = start(made, data, device);
-  if (fault) finish(made);
-  else *program = made;
-  return fault;
-}
-
-void NAME_destroy(NAME_program *program) {
-  if (program != NULL) finish(program);
-}
-
-const char *NAME_error(void) { return fault_text; }
-"""
