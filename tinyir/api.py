@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from .ir import gpu, index, manifest, plan, poly, region, tiny
 from .ir.model import Shapes
 from .ir.pipeline import STAGES
-from .kit.diag import Diag, Refused, refuse
+from .kit.diag import Diag, Refused, refuse, refuse_all
 from .kit.phrase import Phrase, why_of
 from .kit.records import dataclass, replace
 from .kit.text import decode, read_stage
@@ -454,8 +454,7 @@ def _module_of(source: _Model, model: Source) -> tuple[str, Any]:
 
 def _must_hold(diags: Sequence[Diag]) -> None:
     faults = [d for d in diags if d.is_error]
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
 
 
 def _target_of(device: str, arch: str | None) -> tuple[str, str | None]:

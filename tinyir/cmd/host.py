@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..ir import manifest
 from ..kit.cli import Session
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, refuse_all
 from ..target.arch import ARCHS
 
 HOST = "host"
@@ -71,8 +71,7 @@ def write_program(session: Session, module: manifest.Module, text: str) -> None:
         for launch in module.launches
         if not _runs(launch, gpu)
     ]
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     params = read_arrays(args.params)
     folder = Path(args.weights) if args.weights else Path(session.file).parent if session.file else Path()
     weights = read_weights(model, folder, params) | params

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.types import DType, TensorType
-from ..kit.diag import Refused
+from ..kit.diag import refuse_all
 from ..kit.records import replace
 from .coreir import CoreModule, Instruction, check
 from .coreops import CORE, from_attrs
@@ -24,8 +24,7 @@ _SCALARS = {"i64": "ConstI64", "fp32": "ConstF32", "fp64": "ConstF64"}
 def canonical(module: CoreModule) -> CoreModule:
     """The canonical form. Raises Refused when the module does not hold."""
     faults = check(module)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     inputs = [i for i in module.instructions if i.opcode == "Input"]
     others = [i for i in module.instructions if i.opcode != "Input"]
     found = _numbered(replace(module, instructions=(*inputs, *others)))

@@ -20,7 +20,7 @@ from ..ir.model import Model, Origin, Tensor, show_name
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import DType, TensorType
 from ..ir.verify import nearest, unknown_name
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..kit.span import Spanned
@@ -130,8 +130,7 @@ def check(module: CoreModule) -> list[Diag]:
 def read(text: str, name: str = "main") -> tiny.Module:
     """The tiny module of a Core IR text. Raises Refused with every fault that the verifier finds."""
     reader = _Reader(parse(text))
-    if reader.faults:
-        raise Refused(reader.faults)
+    refuse_all(reader.faults)
     return reader.module(name)
 
 

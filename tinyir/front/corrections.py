@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import tiny
-from ..kit.diag import Diag, Edit, Refused
+from ..kit.diag import Diag, Edit, Refused, refuse_all
 from ..kit.spelling import with_edits
 from . import read
 
@@ -21,8 +21,7 @@ def corrected(text: str, file: str = "") -> tuple[str, list[Diag]]:
         notes: list[Diag] = []
         try:
             faults = [d for d in tiny.check(read(found, file, notes)) if d.is_error]
-            if faults:
-                raise Refused(faults)
+            refuse_all(faults)
             warned = [d for d in notes if d.edit is not None]
             if not warned:
                 return found, done

@@ -15,7 +15,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.rules import product
 from ..ir.types import TensorType
 from ..ir.verify import nearest
-from ..kit.diag import Refused, refuse
+from ..kit.diag import refuse, refuse_all
 from ..kit.phrase import Phrase
 from .builder import Operand, Ref
 from .dslexpr import Args, Evaluator
@@ -157,8 +157,7 @@ def _put(attrs: dict[str, Any], key: str, item: Any, op: FrontOp, name: str) -> 
 def _lowered(ev: Evaluator, name: str, op: FrontOp, operands: Sequence[Operand], attrs: Mapping[str, Any]) -> Any:
     kinds = {a.name: a.kind for a in op.attrs}
     checked, faults = check_attrs(op, {k: _fitted(v, kinds.get(k, "")) for k, v in attrs.items()}, name)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return op.lower(ev.b, tuple(operands), checked)
 
 

@@ -15,7 +15,7 @@ from ..ir.read import name_of
 from ..ir.rules import holds_product
 from ..ir.types import DTYPES, TensorType, promote
 from ..ir.verify import unknown_name
-from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.diag import Diag, Label, Refused, refuse, refuse_all
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass, field
 from ..kit.span import Span
@@ -208,8 +208,7 @@ class Evaluator:
         """One of the front ends' elementwise functions, on operands that agree."""
         row = ELEMENTWISE[fn]
         checked, faults = check_attrs(row, attrs or {}, fn)
-        if faults:
-            raise Refused(faults)
+        refuse_all(faults)
         agreed = self.agreed(fn, operands, is_choice=fn == "where")
         return row.lower(self.b, agreed, checked)
 

@@ -10,7 +10,7 @@ from ..ir.expr import Expr
 from ..ir.model import RESERVED_SYMBOLS, TENSOR_ATTRS, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Label, Refused, collecting
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..kit.span import Span
@@ -102,13 +102,11 @@ class GraphReader:
                 self.faults += fault.diags
                 continue
             attrs: Attrs = ()
-            try:
+            with collecting(self.faults):
                 items = read_at(read_attrs, attrs_token, self.text) if attrs_token is not None else ()
                 attrs = read_schema(
                     items, TENSOR_ATTRS, name, token_span(attrs_token) if attrs_token is not None else token_span(token)
                 )
-            except Refused as fault:
-                self.faults += fault.diags
             if name in found:
                 self.fault(
                     "E1301", token_span(token), name, (Label(found[name].span, Phrase("first here")),), name=name

@@ -31,7 +31,7 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Range, Shapes, Tensor, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
-from ..kit.diag import Diag, Label, Refused, refuse
+from ..kit.diag import Diag, Label, Refused, collecting, refuse, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..kit.text import Grammar, token_span
@@ -51,8 +51,7 @@ def read(text: str, name: str = ENTRY) -> tiny.Module:
     E13xx."""
     program = _Program(text)
     module = program.module(GRAMMAR.parse(text), name)
-    if program.faults:
-        raise Refused(program.faults)
+    refuse_all(program.faults)
     return module
 
 
@@ -74,13 +73,11 @@ class _Program(GraphReader):
         """The module of the entry; None when nothing can be made of it."""
         said: dict[str, list[Any]] = {"model": [name], "range": [], "must_fuse": [], "shapes": []}
         for part in tree.children:
-            try:
+            with collecting(self.faults):
                 if part.data == "graph":
                     self.declare(self.graph(part))
                 else:
                     said[part.data].append(self.stated_by(part))
-            except Refused as fault:
-                self.faults += fault.diags
         main = self.graphs.get(ENTRY)
         if main is None:
             if not self.faults:

@@ -25,7 +25,7 @@ from ..ir import tiny
 from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
 from ..ir.verify import nearest, unknown_name
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..kit.span import Span
@@ -102,8 +102,7 @@ class _Reader(SignatureReader):
         shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
         if not self.faults:
             self.check_names(symbols)
-        if self.faults:
-            raise Refused(self.faults)
+        refuse_all(self.faults)
         model = Model(name, (*tensors[0], *filed), tuple(tensors[1]), ranges, shape_sets)
         module = replace(self.builder.finish(model, results), must_fuse=must_fuse)
         if not_needed := list(self.not_needed(module)):

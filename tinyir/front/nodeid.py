@@ -28,7 +28,7 @@ from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS
 from ..ir.types import DTYPES, DType
 from ..ir.verify import nearest, reorders_symbols, unknown_name
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
@@ -128,8 +128,7 @@ class _Reader(NodeSignature):
         shape_sets = self.shape_sets(root.get("shape_sets"), symbols, ranges)
         if not self.faults:
             self.check_names(symbols)
-        if self.faults:
-            raise Refused(self.faults)
+        refuse_all(self.faults)
         model = Model(name, (*self.inputs, *filed), tuple(found), ranges, shape_sets)
         return self.builder.finish(model, results)
 

@@ -29,7 +29,7 @@ import functools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused, collecting, refuse, refuse_all
 from ..kit.held import once
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
@@ -178,12 +178,9 @@ def module_of(parts: list[Any], whole: str) -> Module:
     faults: list[Diag] = []
     entries = []
     for tree in parts[1].children:
-        try:
+        with collecting(faults):
             entries.append(_entry_of(tree, whole, dtypes, values))
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return Module(program, tuple(entries))
 
 

@@ -30,7 +30,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-from ..kit.diag import Diag, Label, Refused
+from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.quote import quoted
 from ..kit.records import dataclass, field
@@ -237,8 +237,7 @@ def read_schema(
         elif is_required:
             code = "E1005" if key == "dtype" else "E0104"
             faults.append(Diag(code, at, {"key": key, "kind": kind}, span))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return tuple(read)
 
 

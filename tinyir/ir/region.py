@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, Refused, collecting, refuse_all
 from ..kit.held import once
 from ..kit.records import dataclass, field
 from ..kit.span import Spanned
@@ -184,17 +184,14 @@ def program_of(tree: Any, whole: str) -> Module:
         return _types_of(model_of(model_tree, whole), buffers)
 
     for part in parts:
-        try:
+        with collecting(faults):
             if part.data == "buffer":
                 buffers.append(tensor_of(part.children, whole))
             else:
                 made = again_of(part, known, types) if part.data == "again" else _region_of(part.children, whole)
                 known.setdefault(made.name, made)
                 regions.append(made)
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return Module(model_of(model_tree, whole), Program(name_of(name.children[0]), tuple(buffers), tuple(regions)))
 
 
@@ -254,8 +251,7 @@ def _region_of(parts: list[Any], whole: str) -> Region:
             except Refused as fault:
                 faults.extend(d for d in fault.diags if d.code != "E0202" or d.facts["name"] not in faulty)
                 faulty |= {name_of(part.children[0])} if part.data == "let" else set()
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     made = tuple(map(tuple, (inputs, outputs, iters, lets, yields)))
     return Region(name_of(token), *made, analysis, must_fuse, span=token_span(token))
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, Refused, collecting, refuse_all
 from ..kit.held import once
 from ..kit.records import dataclass, field
 from ..kit.span import Spanned
@@ -116,18 +116,15 @@ def program_of(tree: Any, whole: str) -> Module:
         if part.data == "origin":
             origin = origin_of(part)
         elif part.data == "value":
-            try:
+            with collecting(faults):
                 values.append(_value_of(part.children, origin, whole))
-            except Refused as fault:
-                faults.extend(fault.diags)
         elif part.data == "must_fuse":
             must_fuse.append(MustFuse(tuple(map(ref_of, part.children)), span=token_span(_token_of(part.children[0]))))
         else:
             output, ref = part.children
             value = ref_of(ref)
             results.append(Result(name_of(output.children[0]) if output is not None else value, value))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return Module(model, tuple(values), tuple(results), tuple(must_fuse))
 
 

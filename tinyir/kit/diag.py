@@ -6,8 +6,9 @@ finds a fault states facts only and every message of one kind reads alike. A fac
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from .phrase import EXPLAIN, Words, told
@@ -120,6 +121,21 @@ def refuse(
 ) -> Refused:
     """The exception for one diagnostic: `raise refuse("E1001", at="add", lhs=..., rhs=...)`."""
     return Refused([Diag(code, at, facts, span, labels, edit)])
+
+
+def refuse_all(faults: Collection[Diag]) -> None:
+    """Raises Refused with the faults where there are any."""
+    if faults:
+        raise Refused(faults)
+
+
+@contextlib.contextmanager
+def collecting(faults: list[Diag]) -> Iterator[None]:
+    """What is refused inside is among the faults, and what comes after goes on."""
+    try:
+        yield
+    except Refused as fault:
+        faults += fault.diags
 
 
 @functools.cache

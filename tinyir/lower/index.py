@@ -22,7 +22,7 @@ from ..ir.rules import broadcast_dims
 from ..ir.scope import Scope
 from ..ir.sets import is_representable
 from ..ir.types import DType, TensorType, round_to
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, refuse_all
 
 MANY = 16  # pieces of a composed access beyond which a movement is read as a value of its own
 HEAVY = 96  # weight of a composed access beyond which, likewise: maps that mix ever more must not grow for ever
@@ -34,8 +34,7 @@ def lower(module: tiny.Module) -> index.Module:
     """The module with its book. Raises Refused (E1208 a symbol called as an axis, E1304 one the signature lacks, E1207
     a read outside)."""
     faults = list(check_symbols(module))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     ranges = tuple((r.symbol, r.low, r.high) for r in map(module.model.range_of, module.model.symbols()))
     types = module.type_of()
     chains = Chains()
@@ -52,8 +51,7 @@ def lower(module: tiny.Module) -> index.Module:
         if OPS[value.op].is_movement:
             chains.add(value, steps[0], sources[0], is_scop, scope)
         entries.append(Entry(value.name, axes, steps, sources if is_scop else steps, () if is_scop else ("non_scop",)))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return index.Module(module, tuple(entries))
 
 

@@ -12,7 +12,7 @@ from ..ir.evaluate import FROM_ML_DTYPES, numpy_dtype
 from ..ir.expr import Expr
 from ..ir.model import Model, Tensor, is_exchanged
 from ..ir.types import DType
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, Refused, refuse_all
 from ..kit.phrase import Listing, Phrase
 
 
@@ -81,8 +81,7 @@ def bind_symbols(
     """The size of every symbol, from the shapes of the arrays and from `symbols`, which are known beforehand; where
     `is_partial`, of those that they settle. Raises Refused (E1703, E1705, E1706, E1714)."""
     sizes, faults = _bind(model, arrays, symbols, is_partial)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return sizes
 
 

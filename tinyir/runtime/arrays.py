@@ -21,7 +21,7 @@ import numpy as np
 from ..ir.evaluate import FROM_ML_DTYPES, convert, sizes_of
 from ..ir.model import Model, Tensor
 from ..ir.types import DTYPES, DType
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused, refuse, refuse_all
 from ..kit.files import size_of, write_whole
 from ..kit.phrase import Phrase, why_of
 from ..play.arrays import numpy_dtype
@@ -78,8 +78,7 @@ def read_arrays(sources: Iterable[str]) -> dict[str, np.ndarray]:
             continue
         faults += [Diag("E1712", again, {"tensor": again, "file": str(path)}) for again in found if again in arrays]
         arrays |= found
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return arrays
 
 
@@ -145,8 +144,7 @@ def sizes_for(model: Model, shape_set: str | None = None, sizes: Mapping[str, in
                 "tensor": Phrase("the sizes asked for"),
             }
             faults.append(Diag("E1706", symbol, facts))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return {symbol: total[symbol] for symbol in symbols}
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..ir.evaluate import sizes_of
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused, refuse, refuse_all
 from ..kit.phrase import Phrase
 from .cuda import CudaDevice
 from .driver import DriverFault, call, follow
@@ -76,8 +76,7 @@ class OnStreams:
         outside = self._outside(arrays, stream)
         sizes = session._sizes_of(dict(arrays), outside)
         faults = [d for t in session.inputs for d in outside[t.name].faults(t)]
-        if faults:
-            raise Refused(faults)
+        refuse_all(faults)
         queued, shapes = self._program_of(sizes), self._shapes_at(sizes)
         results = self._room_for(shapes, stream)
         with self._device.refusing(session.model.name):
@@ -131,8 +130,7 @@ class OnStreams:
             for name, one in found.items()
             if one is None
         ]
-        if here:
-            raise Refused(here)
+        refuse_all(here)
         return {name: one for name, one in found.items() if one is not None}
 
     def _program_of(self, sizes: Mapping[str, int]) -> Queued:

@@ -20,7 +20,7 @@ from ..ir.expr import Expr, show_guard
 from ..ir.in_place import owner_of
 from ..ir.intervals import LARGEST_SIZE
 from ..ir.model import Tensor, memory_type
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..play.arrays import in_memory, numpy_dtype
@@ -368,8 +368,7 @@ def chosen_of(module: manifest.Module, sizes: Mapping[str, int], device: Device)
         else:
             chosen.setdefault(launch.regions, launch)
     left = [d for regions, found in faults.items() if regions not in chosen for d in found]
-    if left:
-        raise Refused(left)
+    refuse_all(left)
     made = {launch.name for launch in chosen.values()}
     return tuple(launch for launch in module.launches if (launch.serves or launch.name) in made)
 

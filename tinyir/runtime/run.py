@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ir import manifest
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, refuse, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass, replace
 from .abi import admit
@@ -108,16 +108,14 @@ def run(
             None if is_stated else lambda: _spread(module, arrays, sizes),
         )
         wrong = [d for difference in differences if (d := difference.diag()) is not None]
-        if wrong:
-            raise Refused(wrong)
+        refuse_all(wrong)
     return outputs, replace(report, differences=differences, notes=notes)
 
 
 def _checked(text: str) -> manifest.Module:
     module = manifest.parse(text)
     faults = [d for d in manifest.check(module) if d.is_error]
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return module
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ..ir import manifest
 from ..ir.evaluate import sizes_of
 from ..ir.model import Tensor
-from ..kit.diag import Diag, Refused, refuse
+from ..kit.diag import Diag, Refused, refuse, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..play.arrays import check_arrays, numpy_dtype
@@ -104,8 +104,7 @@ class Session:
             return self._play(arrays)
         sizes = self._sizes_of(arrays, outside)
         faults = [d for t in self.model.inputs if t.name in outside for d in outside[t.name].faults(t)]
-        if faults:
-            raise Refused(faults)
+        refuse_all(faults)
         for name in self._renewed:
             if name in arrays and name not in outside:
                 self.states.keep(name, arrays[name])

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.model import Model, Tensor
-from ..kit.diag import Diag, Refused
+from ..kit.diag import Diag, refuse_all
 from ..kit.files import FileFault, opened_under, read_range
 from ..kit.phrase import Phrase
 from ..play.arrays import adopt, numpy_dtype
@@ -36,8 +36,7 @@ def read_weights(model: Model, folder: Path, given: Iterable[str] = ()) -> dict[
             names[0] if len(names) == 1 else Phrase("{names} (and {count} more)", names=names[0], count=len(names) - 1)
         )
         faults.append(Diag("E1741", names[0], {"tensor": told, "file": file, "folder": str(folder), "reason": reason}))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return found
 
 

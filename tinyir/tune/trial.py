@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir import manifest, plan, region
 from ..ir.pipeline import STAGES
-from ..kit.diag import Refused, Said
+from ..kit.diag import Refused, Said, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from ..lower import language_of, lower_to
@@ -68,8 +68,7 @@ def emit(program: region.Module, one: plan.Plan, sizes: Mapping[str, int]) -> Em
         return Emitted(one, reason=Phrase("it assumes what these sizes are not"))
     try:
         faults = [d for d in language_of("plan").check(module) if d.is_error]
-        if faults:
-            raise Refused(faults)
+        refuse_all(faults)
         for stage in STAGES[STAGES.index("plan") + 1 :]:
             module = lower_to(stage, module, one.arch)
     except Refused as fault:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from ...ir.expr import Expr
 from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
-from ...kit.diag import Diag, Refused, refuse
+from ...kit.diag import Diag, collecting, refuse, refuse_all
 from ...kit.phrase import Phrase
 from ..ops.table import read_dim
 from ..program.names import bare
@@ -180,22 +179,21 @@ def _program_of(
     for read, items in ((input_of, inputs), (term_of, graph.initializer)):
         for item in items:
             scope.terms[item.name] = FAULTY
-            with _noting(faults):
+            with collecting(faults):
                 scope.terms[item.name] = read(item)
     translator.body(graph.node, scope)
     for name in outputs:
-        with _noting(faults):
+        with collecting(faults):
             translator.output(scope.find(name), name)
     if not faults and not translator.unsupported:
-        with _noting(faults):
+        with collecting(faults):
             states.settle({name: program.made.get(name, scope.find(name)) for name in outputs})
     if translator.unsupported:
         named = "; ".join(f"{op} ({', '.join(nodes)})" for op, nodes in translator.unsupported.items())
         faults.insert(0, Diag("E0123", "", {"ops": named}))
     elif any(d.code != "E0128" for d in faults):
         faults += _open_sizes(inputs, scope)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return bare(graph.name) if graph.name else "main", program, list(given), states.outputs(outputs)
 
 
@@ -206,15 +204,6 @@ def _state_ranges(limits: Any, ranges: Ranges, equal: Mapping[str, Expr]) -> Non
         if symbol in ranges:
             limits.suppose(size - ranges[symbol][0])
             limits.suppose(ranges[symbol][1] - size)
-
-
-@contextlib.contextmanager
-def _noting(faults: list[Diag]) -> Iterator[None]:
-    """What is refused inside is a fault among others."""
-    try:
-        yield
-    except Refused as fault:
-        faults += fault.diags
 
 
 def _told(value: Any, symbols: dict[str, str], equal: Mapping[str, Expr]) -> tuple[Expr, ...] | None:

@@ -16,7 +16,7 @@ from ...ir.expr import Expr
 from ...ir.model import Origin
 from ...ir.model import Tensor as Input
 from ...ir.types import DTYPES, DType, TensorType, show_number
-from ...kit.diag import Refused
+from ...kit.diag import Refused, refuse_all
 from ...kit.names import FreeNames
 from ..builder import Builder, Literal, Place, Ref
 from ..ops import ELEMENTWISE, FRONT_OPS, check_attrs
@@ -125,8 +125,7 @@ class Program:
         plain = {k: _plain(v) for k, v in attrs.items() if v is not None}
         plain = {k: v for k, v in plain.items() if k not in defaults or v != defaults[k]}
         checked, faults = check_attrs(row, plain, base)
-        if faults:
-            raise Refused(faults)
+        refuse_all(faults)
         terms = self.terms_of(operands, base, is_elementwise=bool(fn))
         names = [self.fresh(base)] if outputs == 1 else [self.fresh(f"{base}.{i}") for i in range(outputs)]
         wanted = [*dtypes, *[None] * (outputs - len(dtypes))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...kit.diag import Diag, Refused, refuse
+from ...kit.diag import Diag, collecting, refuse, refuse_all
 from ...kit.phrase import Phrase
 from ...kit.span import Span
 from ...kit.text import token_span
@@ -32,12 +32,9 @@ def launches_of(
     dtypes.update((b.name, b.type.dtype) for b in (*plans.program.program.buffers, *buffers))
     kernels, faults = [], []
     for tree in trees:
-        try:
+        with collecting(faults):
             kernels.append(_launch_of(tree) if tree.data == "launch" else _kernel_of(tree, dtypes, whole))
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return tuple(kernels)
 
 
@@ -46,8 +43,7 @@ def _kernel_of(tree: Any, dtypes: dict[str, DType], whole: str) -> Kernel:
     name = _name(name_tree)
     reader = _Reader(Names(dict(dtypes), {}, whole, name), whole)
     body = reader.block(_nest(lines, name, whole))
-    if reader.faults:
-        raise Refused(reader.faults)
+    refuse_all(reader.faults)
     return Kernel(
         name,
         _regions(regions, name),
@@ -133,7 +129,7 @@ class _Reader:
         statements: list[Statement] = []
         for line in lines:
             span = line_span(line.tree, self.whole)
-            try:
+            with collecting(self.faults):
                 if line.tree.data == "else":
                     if not statements or not isinstance(statements[-1], nodes.If) or statements[-1].otherwise:
                         raise refuse("E1601", self.names.at, span, fault=Phrase("has no `if` before it"))
@@ -142,8 +138,6 @@ class _Reader:
                     )
                 else:
                     statements.append(self._statement(line, span))
-            except Refused as fault:
-                self.faults.extend(fault.diags)
         return tuple(statements)
 
     def _inner(self, line: _Line) -> tuple[Statement, ...]:

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ...kit.diag import Diag, Refused
+from ...kit.diag import Diag, collecting, refuse_all
 from ...kit.held import once
 from ...kit.records import dataclass
 from ...kit.text import Grammar, body_of, header
@@ -83,12 +83,9 @@ def plans_of(trees: Iterable[Any], whole: str) -> tuple[Plan, ...]:
     """The Plans of trees of rule `plan`, all faults in one Refused; later stages read theirs through this."""
     plans, faults = [], []
     for tree in trees:
-        try:
+        with collecting(faults):
             plans.append(_plan_of(tree, whole))
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return tuple(plans)
 
 
@@ -108,8 +105,7 @@ def _plan_of(tree: Any, whole: str) -> Plan:
         spans.append((word, span))
     for word in [w for w in ("algo", "tile") if w not in given]:
         faults.append(Diag("E1502", ".".join(regions), {"field": word}, spans[0][1]))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     values = {BY_WORD[word].name: value for word, value in given.items()}
     return Plan(regions, arch, family, spans=tuple(spans), **values)
 

@@ -14,7 +14,7 @@ from ...analysis.work import bytes_of, flops_of
 from ...ir import gpu, manifest
 from ...ir.expr import ZERO
 from ...ir.gpu import nodes
-from ...kit.diag import Refused
+from ...kit.diag import collecting, refuse_all
 from ...kit.groups import lists_of
 from ...kit.names import FreeNames
 from ...kit.records import replace
@@ -35,15 +35,12 @@ def lower(module: gpu.Module) -> manifest.Module:
     served = lists_of((nodes.kernel_named(one), one.name) for one in module.launches)
     for kernel in module.kernels:
         entry = entries.of("kernel", kernel.name)
-        try:
+        with collecting(faults):
             with span("kernel", kernel.name):
                 emitted[kernel.name] = emit(
                     kernel, module.plans, entry, module.buffers, alignment, tuple(served[kernel.name])
                 )
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     code, instead = show_kernels([*emitted.values()], entries)
     kernels = {kernel.name: kernel for kernel in module.kernels}
     maps, launches = _Maps(), []

@@ -28,7 +28,7 @@ from ...ir.once import Once
 from ...ir.region import Tensor
 from ...kernels.family import Before
 from ...kernels.launch import before, launch, likeness
-from ...kit.diag import Diag, Refused
+from ...kit.diag import Diag, collecting, refuse_all
 from ...kit.records import dataclass, replace
 from ...kit.work import span
 from .early import with_early_starts
@@ -83,7 +83,7 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
     once = Once(module.program)
     for one in module.plans:
         name = names.of(one)
-        try:
+        with collecting(faults):
             likely, form = likeness(module, one)
             is_once = all(r is not None and once.holds(r) for r in map(module.program.program.region, one.regions))
             key = likely, is_once  # a kernel launched before the first run is none of those launched at each
@@ -100,10 +100,7 @@ def _lowered(module: plan.Module) -> tuple[gpu.Module, list[Diag]]:
                 own = made.before
                 launches += made.kernels
             buffers |= {t.name: t for t in own.workspaces}
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     workspaces = tuple(buffers.values())
     with span("guards"):
         guarded, notes = with_guards(module, with_early_starts(launches), workspaces)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ...ir import plan, region
 from ...kernels.candidate import Candidate
-from ...kit.diag import Refused
+from ...kit.diag import collecting, refuse_all
 from ...kit.records import replace
 from .choose import CROWDED, candidates, card_of, with_first
 from .kernels_for import in_parts, kernels_for, launches
@@ -46,12 +46,9 @@ def lower(
         faults += why_not_shared(module, group, planner)
         if faults:
             continue
-        try:
+        with collecting(faults):
             plans.extend(planner.plans(module, *group))
-        except Refused as fault:
-            faults.extend(fault.diags)
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
     return plan.Module(replace(module, model=stated), tuple(plans))
 
 

@@ -14,7 +14,7 @@ from ...ir.model import Model
 from ...ir.tiny import MustFuse
 from ...ir.verify import check_must_fuse
 from ...kernels import can_hold, why_not_held
-from ...kit.diag import Diag, Refused
+from ...kit.diag import Diag, Refused, refuse_all
 from ...kit.groups import lists_of
 from ...kit.records import dataclass, field, replace
 from ...kit.work import span
@@ -181,8 +181,7 @@ def must_be_held(program: region.Program) -> None:
         if why := why_several(one) if one.must_fuse == (one.name,) else "":
             facts = {"values": one.name, "rule": "family", "shows": why}
             faults.append(Diag("E1424", one.name, facts, one.span))
-    if faults:
-        raise Refused(faults)
+    refuse_all(faults)
 
 
 def passes(is_distributed: bool = False) -> tuple:
