@@ -6,8 +6,6 @@ access; a flag of 4 bytes belongs to a value elsewhere, which was written before
 ISA, memory consistency model (relaxed, release, acquire at the scope of the GPU).
 """
 
-from __future__ import annotations
-
 LEVELS = 3  # of the tree of words (`ir.gpu.across`)
 BRANCHES = 32  # words that one of the next level covers: as many as lanes look at once
 WORDS_OF = {

@@ -1,8 +1,6 @@
 """Folds across rows: lanes along what is side by side, the other threads along the fold, which meet in shared
 memory."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 

@@ -4,8 +4,6 @@ the image at a time, with its halo.
     depthwise and grouped convolutions, convolutions of few channels, pools
 """
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..windowed import Windowed
 

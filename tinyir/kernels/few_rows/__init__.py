@@ -1,8 +1,6 @@
 """A product of a few rows whose large factor goes from memory straight into the operands of tensor cores, computed on
 its way: `few_rows` of several, `one_row` of a row alone, which is a fold of each column."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction, Row
 

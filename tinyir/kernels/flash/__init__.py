@@ -9,8 +9,6 @@ while a tile ends. Keys and values may be in pages that data name (`pages`), and
 mask of truth values) comes in tiles: those of 16 bits go to registers while products run, others are read in place.
 """
 
-from __future__ import annotations
-
 from ..attention import Streaming
 from ..family import Family, cases_of, functions_of
 

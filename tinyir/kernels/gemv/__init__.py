@@ -1,8 +1,6 @@
 """A contraction of a few rows, bound by the bytes of the other operand: wide loads, sums in registers, folded over the
 CTA. On every arch, for at most four rows, where tensor cores or the copy engine cannot serve."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 

@@ -1,8 +1,6 @@
 """A contraction over windows on tensor cores by mma.sync, from sm80 on: a tile of the image with its edge once in
 shared memory, a ring of the other factor's tiles, one for each tap; of few channels the windows as a matrix there."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 

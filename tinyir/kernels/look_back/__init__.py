@@ -1,8 +1,6 @@
 """Prefix folds of long rows: CTAs take tiles of the rows in turn, and each looks back at what those before it fold
 to."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Prefix
 

@@ -1,7 +1,5 @@
 """Each output element on its own, a few neighbours for each thread."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 

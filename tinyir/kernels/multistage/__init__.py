@@ -1,8 +1,6 @@
 """A contraction on tensor cores by mma.sync, from sm80 on: a ring of tiles filled by cp.async, fragments by
 ldmatrix."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 

@@ -17,8 +17,6 @@ plans fits the card.
 Fields: `tile [T]`, the results of a CTA, and `threads [T]`, the same number.
 """
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Plain
 

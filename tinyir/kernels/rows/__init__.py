@@ -1,7 +1,5 @@
 """Folds along rows: a team of threads for each row, which stays in registers or is read again in each pass."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Row
 

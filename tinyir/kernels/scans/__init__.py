@@ -1,7 +1,5 @@
 """Prefix folds: a CTA for each row, whose threads share what they fold, or a thread for each row."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Prefix
 

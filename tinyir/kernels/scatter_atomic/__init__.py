@@ -1,7 +1,5 @@
 """Updates folded by atomics into a tensor that another kernel has written before."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 

@@ -15,8 +15,6 @@ element the last stays, as in every other form. What no update finds is not touc
 Fields: `tile [T]`, the threads of a CTA, and `threads [T]`, the same number. `bind` and `predicate` are those of a map:
 the axis of the scatter is among the others, though the data say where along it a thread writes."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 

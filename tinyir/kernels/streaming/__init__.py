@@ -1,7 +1,5 @@
 """Two contractions with a softmax between them on CUDA cores: rows are never whole (seed 001 section 15.3)."""
 
-from __future__ import annotations
-
 from ..attention import Streaming
 from ..family import Family, cases_of, functions_of
 

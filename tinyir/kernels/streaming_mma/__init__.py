@@ -6,8 +6,6 @@ depth], of which a warp has `warp_tile` [rows, columns]; `stages` blocks of keys
 but one on their way there.
 """
 
-from __future__ import annotations
-
 from ..attention import Streaming
 from ..family import Family, cases_of, functions_of
 

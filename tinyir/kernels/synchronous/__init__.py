@@ -1,8 +1,6 @@
 """A contraction on CUDA cores, any architecture, any maps: tiles in shared memory between two barriers, micro tiles of
 accumulators (seed 002 section 6)."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 

@@ -1,8 +1,6 @@
 """A map that reads along one axis and writes along another: tiles through shared memory, blocks of whole accesses where
 they are known to be whole."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Map
 

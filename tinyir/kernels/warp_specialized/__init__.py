@@ -1,7 +1,5 @@
 """A contraction on sm90: a producer warp fills a ring by TMA, warpgroups multiply by wgmma."""
 
-from __future__ import annotations
-
 from ..family import Family, cases_of, functions_of
 from ..problem import Contraction
 

@@ -1,7 +1,5 @@
 """Tiles of the output that are worth trying."""
 
-from __future__ import annotations
-
 # Rows and columns of a tile, warpgroups that share it, and the clusters worth trying: CTAs along the rows share B,
 # along the columns A.
 TILES = (
