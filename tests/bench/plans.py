@@ -36,9 +36,8 @@ from tinyir.lower import plan as lower_plan  # noqa: E402
 from tinyir.play.region import play  # noqa: E402
 from tinyir.runtime.arrays import random_arrays  # noqa: E402
 from tinyir.runtime.compile import cubins_of, usage_of  # noqa: E402
-from tinyir.tune.alone import alone  # noqa: E402
 from tinyir.tune.card import GpuCard  # noqa: E402
-from tinyir.tune.program import at_sizes, kernels_of  # noqa: E402
+from tinyir.tune.program import alone, at_sizes, kernels_of  # noqa: E402
 from tinyir.tune.trial import Emitted, Trial, check_candidate, emit  # noqa: E402
 
 SECONDS = 0.03  # of timed runs a candidate

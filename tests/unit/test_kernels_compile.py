@@ -11,8 +11,7 @@ import pytest
 from tinyir.ir import manifest, region
 from tinyir.kit.diag import Refused
 from tinyir.lower import lower_to
-from tinyir.lower.cu.library import LIBRARY
-from tinyir.lower.cu.names import Names
+from tinyir.lower.cu.names import LIBRARY, Names
 from tinyir.runtime.compile import cubin_of, find_compiler
 
 from .emitted import TARGETS, complaints_of, lowered, planned, region_text, simulated

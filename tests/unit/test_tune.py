@@ -19,8 +19,7 @@ from tinyir.kit.kept import cache_dir
 from tinyir.lower import plan as lower_plan
 from tinyir.play.region import play
 from tinyir.tune import store
-from tinyir.tune.alone import alone
-from tinyir.tune.program import at_sizes, kernels_of, sizes_in, tune, with_winners
+from tinyir.tune.program import alone, at_sizes, kernels_of, sizes_in, tune, with_winners
 from tinyir.tune.search import SPENT, Found, search, sift
 from tinyir.tune.table import log_rows, trials_table
 from tinyir.tune.trial import Emitted

@@ -2,7 +2,6 @@
 in the other. `words/` has what a table does not say. `docs/reference/` is what this prints; `tiny-explain NAME` finds
 an entry here."""
 
-from .page import Page, Section, find, names, page_named, text_of
-from .pages import PAGES
+from .page import PAGES, Page, Section, find, names, page_named, text_of
 
 __all__ = ["PAGES", "Page", "Section", "find", "names", "page_named", "text_of"]

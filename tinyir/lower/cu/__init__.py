@@ -21,8 +21,7 @@ from ...kit.records import replace
 from ...kit.work import span
 from ...target.intrinsics import intrinsics_of, show_intrinsics
 from .kernel import alignment_of, emit
-from .library import LIBRARY
-from .names import Names
+from .names import LIBRARY, Names
 from .sized import Emitted, show_kernels
 
 
