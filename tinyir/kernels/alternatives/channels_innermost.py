@@ -14,13 +14,13 @@ from collections.abc import Iterable
 
 from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, Read, Reduce
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.expr import Expr
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
 from ..parts.windows import operand_views, windowed
 from ..problem import Contraction, kernel_of
-from .parts import free_name
+from .parts import free_name, point_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,7 @@ def _copied(one: Region, read: Read, places: tuple[int, ...], names: set[str], m
     name goes to `names`."""
     tensor = next(t for t in one.inputs if t.name == read.tensor)
     shape = tuple(tensor.type.shape[at] for at in places)
-    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
-    numbers = iter(iters)
-    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
+    iters, index = point_of(shape)
     found = {at: index[places.index(at)] for at in range(len(places))}
     source = tuple(tensor.type.shape[at] - 1 - e if at in mirrored else e for at, e in found.items())
     name = free_name(f"{one.name}.{tensor.name}", names)

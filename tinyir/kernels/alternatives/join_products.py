@@ -22,13 +22,13 @@ from collections.abc import Hashable, Iterator
 from ...analysis.regions import analyse
 from ...analysis.traffic import fills_card
 from ...ir.body import Axis, Body, Read, Ref, Select, operands_of, rebuild
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import ZERO, Bound, Expr
 from ...ir.region import Module, Region, Tensor, Yield
 from ...ir.traits import extent_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import replace
 from ..problem import Contraction, kernel_of
-from .parts import Names, free_name
+from .parts import Names, free_name, point_of
 from .together import Together, Way, reading
 from .turn_columns import column_of
 
@@ -174,9 +174,7 @@ def _all_of(first: Region, tensors: list[Tensor], at: int, names: Names, taken: 
     dtype, shape = tensors[0].type.dtype, list(tensors[0].type.shape)
     sizes = [t.type.shape[at] for t in tensors]
     shape[at] = sum(sizes[1:], sizes[0])
-    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
-    axes = iter(iters)
-    index = [ZERO if size == ONE else Expr.of(next(axes).name) for size in shape]
+    iters, index = point_of(shape)
     column, value = index[at], None
     for number in reversed(range(len(tensors))):
         before = sum(sizes[:number], ZERO)

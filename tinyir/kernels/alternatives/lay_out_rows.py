@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from ...analysis.regions import analyse
 from ...ir.accumulate import literal
 from ...ir.body import Axis, Body, Read, Reduce, Select, rebuild
-from ...ir.expr import ONE, ZERO, Bound, Expr
+from ...ir.expr import Bound, Expr
 from ...ir.neighbours import is_multiple
 from ...ir.region import Region, Tensor, Yield
 from ...ir.types import TensorType
@@ -25,7 +25,7 @@ from ...kit.records import dataclass, replace
 from ..problem import Contraction
 from ..windowed import Image, windowed_of
 from .channels_innermost import Side
-from .parts import free_name
+from .parts import free_name, point_of
 
 ACCESS = 8  # elements of 16 bits that a copy of rows has a multiple of
 MOST_CHANNELS = 16  # of which rows are worth laying out
@@ -110,11 +110,9 @@ def _image_rows(one: Region, image: Image, dim: int, count: int, row: Axis, name
     sizes = {at: columns.axis.size if at == columns.dim else tensor.type.shape[at] for at in (*kept, columns.dim)}
     order = sorted(sizes)
     shape = (*(sizes[at] for at in order), row.size)
-    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
+    iters, index = point_of(shape)
     if not names.isdisjoint(a.name for a in iters):
         return None
-    numbers = iter(iters)
-    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
     at = dict(zip(order, index))
     tap, channel = index[-1] // count, index[-1] - count * (index[-1] // count)
     place = columns.step * at[columns.dim] + columns.spread * tap + columns.low
@@ -135,9 +133,7 @@ def _matrix_rows(one: Region, read: Read, image: Image, channel: Axis, row: Axis
     taps = [n for n in kept if read.index[n].name in {a.name for a in _sum_of(one, read)}]
     order = [n for n in kept if n not in taps] + sorted(taps, key=lambda n: _place(image, read.index[n].name or ""))
     shape = (*(tensor.type.shape[n] for n in order), row.size)
-    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
-    numbers = iter(iters)
-    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
+    iters, index = point_of(shape)
     count, at = channel.size.constant or 1, dict(zip(order, index))
     tap = index[-1] // count
     at |= {found[channel]: index[-1] - count * tap, found[image.columns.tap]: tap}

@@ -44,7 +44,7 @@ from ..parts.windows import operand_views, windowed
 from ..problem import Contraction, is_contraction, kernel_of, kernels_of
 from .channels_innermost import Side, channels_innermost
 from .lay_out_rows import lay_out_rows
-from .parts import free_name
+from .parts import free_name, point_of
 from .slid_image import slid_image
 
 # of a matrix of windows, which takes memory that the model does not have: one of a large batch would not fit beside the
@@ -266,9 +266,7 @@ def _work(one: Region, kernel: Contraction, at: int, names: set[str]) -> Side | 
     turned = _turned(operand, work, {a.name for a in (*one.iters, *kernel.sum)})
     if turned is None:
         return None
-    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in tensor.type.shape if s != ONE))
-    numbers = iter(iters)
-    index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in tensor.type.shape)
+    iters, index = point_of(tensor.type.shape)
     body = met(turned, tuple(a.name for a in iters), {})
     return _side(
         one,
@@ -316,14 +314,13 @@ def _slid(
         slid = slid_image(kernel, at)
         if slid is None:
             continue
-        iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(a.size for a in slid.axes if a.size != ONE))
-        numbers = iter(iters)
-        index = tuple(ZERO if a.size == ONE else Expr.of(next(numbers).name) for a in slid.axes)
+        shape = tuple(a.size for a in slid.axes)
+        iters, index = point_of(shape)
         point = {a.name: e for a, e in zip(slid.axes, index)} | {a.name: ZERO for a in slid.taps}
         factor = kernel.factors[at]
         body = met(substitute(factor, point), tuple(a.name for a in iters), {})
         name = free_name(f"{one.name}.{(kernel.lhs, kernel.rhs)[at].tensor}", free)
-        read, shape = Read(name, slid.places, factor.dtype), tuple(a.size for a in slid.axes)
+        read = Read(name, slid.places, factor.dtype)
         side = _side(one, kernel, factor, body, iters, read, shape, index)
         if not _is_proven(module, side, free | {name}):
             continue

@@ -10,13 +10,20 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import chain, count
 
 from ...analysis.regions import analyse
-from ...ir.body import Body, BroadcastInDim, Read, Reduce, Ref, Scan, Scatter, rebuild, walk
-from ...ir.expr import Expr
+from ...ir.body import Axis, Body, BroadcastInDim, Read, Reduce, Ref, Scan, Scatter, rebuild, walk
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.present import axes_of_values
 from ...ir.region import Let, Module, Program, Region, Tensor, Yield
 from ...ir.traits import axes_of
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
+
+
+def point_of(shape: Sequence[Expr]) -> tuple[tuple[Axis, ...], tuple[Expr, ...]]:
+    """The axes of a region that makes a tensor of this shape, and its point there: dims of one element have none."""
+    iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
+    numbers = iter(iters)
+    return iters, tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
 
 
 @dataclass

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...analysis.regions import analyse
-from ...ir.body import Axis, Body, Gather, Read, Scatter, rebuild, walk
-from ...ir.expr import ONE, ZERO, Expr
+from ...ir.body import Body, Gather, Read, Scatter, rebuild, walk
+from ...ir.expr import Expr
 from ...ir.region import Module, Region, Tensor, Yield
 from ...ir.traits import bodies_of, sizes_of
 from ...ir.types import TensorType
 from ...kit.records import dataclass, replace
 from ..problem import is_contraction
-from .parts import free_name
+from .parts import free_name, point_of
 
 TimeOf = Callable[[Module, Region], float]
 
@@ -91,9 +91,7 @@ def _parts(one: Region, orders: dict[str, tuple[int, ...]], names: set[str]) -> 
     for name, order in orders.items():
         tensor = next(t for t in one.inputs if t.name == name)
         shape = tuple(tensor.type.shape[at] for at in order)
-        iters = tuple(Axis(f"i{n}", size) for n, size in enumerate(s for s in shape if s != ONE))
-        numbers = iter(iters)
-        index = tuple(ZERO if size == ONE else Expr.of(next(numbers).name) for size in shape)
+        iters, index = point_of(shape)
         source = tuple(index[order.index(at)] for at in range(len(order)))
         copies[name] = Tensor(free_name(f"{one.name}.{name}", taken), TensorType(tensor.type.dtype, shape))
         taken.add(copies[name].name)
