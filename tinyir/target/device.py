@@ -20,10 +20,11 @@ class Device:
     """A card. Times in ns or us as named, bandwidths in GB/s (1e9 bytes), `peak` in TFLOP/s by unit, `reached` the
     share of it that a well-made kernel reaches by the instruction that drives it, `simt` the cost model's constants for
     kernels without tensor cores, `padding` those of copies before a contraction (its `us` are those of any short
-    launch before another), `tensor` those of warp-specialised contractions, `mma` those of multistage ones, `gemv`
-    those of ones with next to no rows. The files say where each figure comes from. `fp32`, `atomics` and
-    `is_invariant` are no figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and of the order
-    of folds ("unordered": that of the threads), and whether they fold in one order for every size of a batch."""
+    launch before another), `mma` those of multistage contractions, `gemv` those of ones with next to no rows, `tensor`
+    those of warp-specialised ones, on a card that has them. The files say where each figure comes from. `fp32`,
+    `atomics` and `is_invariant` are no figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and
+    of the order of folds ("unordered": that of the threads), and whether they fold in one order for every size of a
+    batch."""
 
     name: str
     title: str
@@ -42,9 +43,9 @@ class Device:
     reached: Mapping[str, float]
     simt: Mapping[str, float]
     padding: Mapping[str, float]
+    mma: Mapping[str, float]
+    gemv: Mapping[str, float]
     tensor: Mapping[str, Any] = field(default_factory=dict)
-    mma: Mapping[str, float] = field(default_factory=dict)
-    gemv: Mapping[str, float] = field(default_factory=dict)
     fp32: str = ""
     atomics: str = ""
     is_invariant: bool = False

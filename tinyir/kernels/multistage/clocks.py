@@ -19,17 +19,15 @@ from ...target.tf32 import PRODUCTS
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import View, view_of
 from ..parts.padding_clocks import padding_us
-from ..parts.tile_clocks import roofline, worked_clocks
+from ..parts.tile_clocks import worked_clocks
 from ..resources import threads_of
 
 SHARED_BYTES = 128  # a clock, of an SM
 
 
 def multistage_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """Microseconds of computing and of memory; on a card of which no timings are known those of its peak."""
+    """Microseconds of computing and of memory."""
     region, kernel, sizes, device = problem.region, problem.kernel, at.sizes, at.device
-    if not device.mma:
-        return roofline(plan, problem, at)
     c = device.mma
     rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
     bm, bn, bk = plan.tile

@@ -1,4 +1,4 @@
-"""What the tiles of a contraction take from memory, and from tensor cores of which no timings are known."""
+"""What the tiles of a contraction take from memory, and what is computed of their elements."""
 
 from __future__ import annotations
 
@@ -10,39 +10,13 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...kit.numbers import Number, least, most
-from ..family import Clocks, Conditions, Problem
+from ..family import Conditions
 from ..problem import Contraction
 
-UNIT = {"bf16": "bf16", "fp32": "tf32", "fp8e4m3": "fp8", "fp8e5m2": "fp8", "i8": "i8", "u8": "i8"}
 INSTRUCTIONS, SPECIALS = 114, 33  # that an SM's warpgroups get done in a clock for an element each behind products
 MADE_OF = {"ERF": (9, 2), "TANH": (2, 2)}  # instructions that an op adds, and exponentials and reciprocals
 MADE_OF_ROUNDED = {"ERF": (4, 1)}  # the same where what leaves is rounded to 16 bits
 FREE_OPS = 4  # of an element, which the clocks of its way out have: its casts, a bias, a maximum
-
-
-def roofline(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """Tensor cores whose loads are hidden, on a card for which nothing was measured: whole tiles on whole SMs at the
-    share of the peak that the instruction reaches; a multicast tile is fetched once a cluster."""
-    kernel, device, sizes = problem.kernel, at.device, at.sizes
-    rows, columns, depth = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
-    bm, bn, bk = plan.tile
-    tiles = -(-rows // bm) * -(-columns // bn) * extent_of(kernel.batch).evaluate(sizes)
-    mine = -(-tiles // device.sms)
-    peak = (
-        device.peak[f"mma_{UNIT.get(kernel.lhs.dtype.name, 'fp16')}"]
-        * device.reached["wgmma" if plan.consumers else "mma_sync"]
-    )
-    one = 2 * bm * bn * -(-depth // bk) * bk / (peak / device.sms * 1e6)
-    down, across = (*plan.cluster.shape, 1)[:2] if plan.cluster else (1, 1)
-    multicast = plan.cluster.multicast if plan.cluster else ()
-    left, right = (
-        side * read.dtype.bytes / (sharers if read.tensor in multicast else 1)
-        for side, read, sharers in ((bm, kernel.lhs, across), (bn, kernel.rhs, down))
-    )
-    traffic = tiles * -(-depth // bk) * bk * (left + right)
-    fetched = dram_bytes(plan, kernel, at, tiles, least(at.occupancy, mine))
-    memory = most(traffic / device.l2_bytes_per_us, fetched / device.dram_bytes_per_us)
-    return Clocks({"compute": mine * one, "memory": memory})
 
 
 def dram_bytes(plan: Plan, kernel: Contraction, at: Conditions, tiles: Number, resident: Number) -> Number:

@@ -31,7 +31,7 @@ from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES, View, view_of
 from ..parts.padding_clocks import padding_us
 from ..parts.pairs import results_of
-from ..parts.tile_clocks import roofline, worked_clocks
+from ..parts.tile_clocks import worked_clocks
 from ..parts.tile_reads import block_reads, blocks_of, reads_of, tile_reads
 from ..parts.windows import operand_views
 from ..problem import Contraction
@@ -47,11 +47,8 @@ OPERAND_A = 16  # clocks in which shared memory gives a wgmma its 64 rows of A, 
 
 
 def warp_specialized_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
-    """Microseconds of computing and of memory; on a card of which no timings are known those of its peak. What ends a
-    tile's sum follows memory as it follows products."""
+    """Microseconds of computing and of memory. What ends a tile's sum follows memory as it follows products."""
     region, kernel, sizes, device = problem.region, problem.kernel, at.sizes, at.device
-    if not device.tensor:
-        return roofline(plan, problem, at)
     moved = at.work.bytes
     t = device.tensor
     rows, columns, _ = (float(extent_of(g).evaluate(sizes)) for g in kernel.groups)
