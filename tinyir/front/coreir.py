@@ -198,7 +198,7 @@ class _Reader:
             return self.input(i, attrs.name)
         self.builder.open(Origin(f"v{i.id}", i.opcode, *((i.span.line, i.span.column) if i.span else ())))
         try:
-            given = row.lower(self.builder, tuple(operands), attrs, i.type)
+            given = row.lower(self.builder, *operands, attrs)
         except Refused as fault:
             self.builder.drop()
             labels = tuple(

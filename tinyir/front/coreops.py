@@ -89,12 +89,12 @@ def _rank(op: str, x: Ref, allowed: Sequence[int], wanted: str) -> None:
 
 
 @_core("Input", 0, Attr("name", "string"))
-def _input(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+def _input(b: Builder, attrs: Attrs) -> Ref:
     raise AssertionError("an Input is declared, not lowered")
 
 
 def _constant(dtype: str) -> Callable[..., Ref]:
-    return lambda b, operands, attrs, type: b.const(rounded(DTYPES[dtype], attrs.value), DTYPES[dtype])
+    return lambda b, attrs: b.const(rounded(DTYPES[dtype], attrs.value), DTYPES[dtype])
 
 
 _core("ConstI64", 0, Attr("value", "int", low=-(1 << 63), high=(1 << 63) - 1))(_constant("i64"))
@@ -103,7 +103,7 @@ _core("ConstF64", 0, Attr("value", "float"))(_constant("fp64"))
 
 
 @_core("ConstTensor", 0, Attr("data", "literal"), Attr("dtype", "dtype"), Attr("shape", "dims"))
-def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+def _const_tensor(b: Builder, attrs: Attrs) -> Ref:
     wanted = TensorType(attrs.dtype, attrs.shape)
     if not fills(attrs.data, wanted.shape):
         raise refuse("E1009", given=list(literal_shape(attrs.data)), result=wanted)
@@ -118,22 +118,21 @@ def _const_tensor(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: Ten
 
 
 @_core("BinOp", 2, Attr("op", "word", words=("Add", "Sub", "Mul")))
-def _binop(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    _one_dtype(attrs.op, *operands)
-    return _by(b, attrs.op.lower(), *operands)
+def _binop(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
+    _one_dtype(attrs.op, x, y)
+    return _by(b, attrs.op.lower(), x, y)
 
 
 _AXES = (Attr("axes", "ints"), Attr("keepdims", "flag", False))
 
 
 @_core("Sum", 1, *_AXES)
-def _sum(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    return b.cast(_by(b, "Reduce", operands[0], op="sum", **_reduced(operands[0], attrs)), operands[0].dtype)
+def _sum(b: Builder, x: Ref, attrs: Attrs) -> Ref:
+    return b.cast(_by(b, "Reduce", x, op="sum", **_reduced(x, attrs)), x.dtype)
 
 
 @_core("Mean", 1, *_AXES)
-def _mean(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    (x,) = operands
+def _mean(b: Builder, x: Ref, attrs: Attrs) -> Ref:
     if x.dtype.is_float:
         return b.cast(_by(b, "Reduce", x, op="mean", **_reduced(x, attrs)), x.dtype)
     total = _by(b, "Reduce", x, op="sum", **_reduced(x, attrs))
@@ -150,39 +149,38 @@ def _reduced(x: Ref, attrs: Attrs) -> dict[str, Any]:
 
 
 @_core("Reshape", 1, Attr("new_shape", "dims", low=-1))
-def _reshape(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+def _reshape(b: Builder, x: Ref, attrs: Attrs) -> Ref:
     if Expr.of(0) in attrs.new_shape:
         raise refuse("E1013", shape=list(attrs.new_shape))
-    return _by(b, "Reshape", operands[0], shape=list(attrs.new_shape))
+    return _by(b, "Reshape", x, shape=list(attrs.new_shape))
 
 
 @_core("Transpose", 1, Attr("permutation", "ints", low=0))
-def _transpose(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    return _by(b, "Transpose", operands[0], perm=list(attrs.permutation))
+def _transpose(b: Builder, x: Ref, attrs: Attrs) -> Ref:
+    return _by(b, "Transpose", x, perm=list(attrs.permutation))
 
 
 @_core("ExpandDims", 1, Attr("axes", "ints", low=0))
-def _expand_dims(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+def _expand_dims(b: Builder, x: Ref, attrs: Attrs) -> Ref:
     """One axis after the other, in rising order, each counted among those that are there by then."""
-    shape = list(operands[0].shape)
+    shape = list(x.shape)
     for axis in sorted(attrs.axes):
         if axis > len(shape):
             raise refuse("E1006", axis=axis, rank=len(shape))
         shape.insert(axis, ONE)
-    return b.reshape(operands[0], shape)
+    return b.reshape(x, shape)
 
 
 @_core("Squeeze", 1, Attr("axes", "ints", low=0))
-def _squeeze(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    return _by(b, "Squeeze", operands[0], axes=list(attrs.axes))
+def _squeeze(b: Builder, x: Ref, attrs: Attrs) -> Ref:
+    return _by(b, "Squeeze", x, axes=list(attrs.axes))
 
 
 # --- indexing
 
 
 @_core("Index", 1, Attr("indices", "ints"))
-def _index(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    (x,) = operands
+def _index(b: Builder, x: Ref, attrs: Attrs) -> Ref:
     if len(attrs.indices) != x.rank:
         raise refuse("E1101", what="indices", given=len(attrs.indices), rank=x.rank)
     starts = []
@@ -194,8 +192,7 @@ def _index(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType
 
 
 @_core("Slice", 1, Attr("starts", "dims"), Attr("ends", "dims"), Attr("steps", "ints"))
-def _slice(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    (x,) = operands
+def _slice(b: Builder, x: Ref, attrs: Attrs) -> Ref:
     for what in ("starts", "ends", "steps"):
         if len(attrs[what]) != x.rank:
             raise refuse("E1101", what=what, given=len(attrs[what]), rank=x.rank)
@@ -224,8 +221,7 @@ def _is_within(bound: Expr, size: Expr, before: int, less: int) -> bool:
 
 
 @_core("Gather", 2)
-def _gather(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    x, index = operands
+def _gather(b: Builder, x: Ref, index: Ref, attrs: Attrs) -> Ref:
     _rank("Gather", x, range(1, 65), Phrase("1 or more"))
     if index.dtype.name not in ("i32", "i64"):
         raise refuse("E1002", fault=Phrase("Gather takes indices of i32 or i64, not {dtype}", dtype=index.dtype))
@@ -236,28 +232,27 @@ def _gather(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
 
 
 @_core("Dot", 2)
-def _dot(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    _one_dtype("Dot", *operands)
-    for x in operands:
-        _rank("Dot", x, (1, 2), Phrase("1 or 2"))
-    return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
+def _dot(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
+    _one_dtype("Dot", x, y)
+    for o in (x, y):
+        _rank("Dot", o, (1, 2), Phrase("1 or 2"))
+    return b.cast(_by(b, "MatMul", x, y), x.dtype)
 
 
 @_core("MatMul", 2)
-def _matmul(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    _one_dtype("MatMul", *operands)
-    for x in operands:
-        _rank("MatMul", x, range(2, 65), Phrase("2 or more"))
-    return b.cast(_by(b, "MatMul", *operands), operands[0].dtype)
+def _matmul(b: Builder, x: Ref, y: Ref, attrs: Attrs) -> Ref:
+    _one_dtype("MatMul", x, y)
+    for o in (x, y):
+        _rank("MatMul", o, range(2, 65), Phrase("2 or more"))
+    return b.cast(_by(b, "MatMul", x, y), x.dtype)
 
 
 @_core(
     "Conv2d", 2, Attr("strides", "ints", low=1), Attr("padding", "word", words=_PADDINGS), Attr("pads", "pairs", None)
 )
-def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
-    x, w = operands
+def _conv2d(b: Builder, x: Ref, w: Ref, attrs: Attrs) -> Ref:
     _one_dtype("Conv2d", x, w)
-    for o in operands:
+    for o in (x, w):
         _rank("Conv2d", o, (4,), "4")
     if len(attrs.strides) != 2:
         raise refuse("E1101", what="strides", given=len(attrs.strides), rank=2)
@@ -280,10 +275,10 @@ def _conv2d(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorTyp
 
 
 def _unary(name: str, takes_integers: bool = False) -> Callable[..., Ref]:
-    def lower(b: Builder, operands: tuple[Ref, ...], attrs: Attrs, type: TensorType) -> Ref:
+    def lower(b: Builder, x: Ref, attrs: Attrs) -> Ref:
         if not takes_integers:
-            _floats(name, operands[0])
-        return _by(b, name.lower(), operands[0])
+            _floats(name, x)
+        return _by(b, name.lower(), x)
 
     return lower
 

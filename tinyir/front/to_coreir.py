@@ -272,7 +272,7 @@ class _Writer:
             return False
         b.open(Origin("v", cover.opcode))
         try:
-            given = row.lower(b, tuple(refs[o] for o in cover.operands), attrs, value.type)
+            given = row.lower(b, *(refs[o] for o in cover.operands), attrs)
         except Refused:
             return False
         if given.type != value.type:
