@@ -62,6 +62,8 @@ I, J = np.array([[7, -7], [3, 5]], np.int32), np.array([[2, 2], [-4, 3]], np.int
 B = np.array([True, False, True, True])
 SCALAR = np.float32(2.5)
 INDEX = np.array([[2, 0, 1, -1], [0, 0, 2, 1]], np.int64)
+ONES = np.ones((2, 4), np.float32)
+ADDED = X + np.stack([(INDEX % 3 == row).sum(0) for row in range(3)]).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -115,6 +117,7 @@ INDEX = np.array([[2, 0, 1, -1], [0, 0, 2, 1]], np.int64)
         ("x.slice([(1, 3), (0, 4, 2)])", X[1:3, ::2], {"x": X}),
         ("concat([x, y], 1)", np.concatenate([X, Y], 1), {"x": X, "y": Y}),
         ("x.gather(0, k)", np.take_along_axis(X, INDEX, 0), {"x": X, "k": INDEX}),
+        ("x.scatter(0, k, u, reduction=add)", ADDED, {"x": X, "k": INDEX, "u": ONES}),
         ("take(v, k, axis=0)", V[INDEX], {"v": V, "k": INDEX}),
         ("softmax(x, 1)", np.exp(X) / np.exp(X).sum(1, keepdims=True), {"x": X}),
         (

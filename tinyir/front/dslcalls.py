@@ -188,10 +188,11 @@ def _uop(ev: Evaluator, name: str, args: Args) -> Ref:
     return _lowered(ev, name, row, operands, {key: ev.plain(tree) for key, tree in args.named.items()})
 
 
-def _tensor(ev: Evaluator, args: Args, name: str, most: int, named: Sequence[str] = ()) -> Ref:
-    """The first operand of a function of its own; at most `most` arguments by place, and the `named` ones."""
-    if not 1 <= len(args.placed) <= most:
-        raise refuse("E0204", name, op=name, given=len(args.placed), wanted=most)
+def _tensor(ev: Evaluator, args: Args, name: str, least: int, most: int, named: Sequence[str] = ()) -> Ref:
+    """The first operand of a function of its own; from `least` to `most` arguments by place, and the `named` ones."""
+    given = len(args.placed)
+    if not least <= given <= most:
+        raise refuse("E0204", name, op=name, given=given, wanted=least if given < least else most)
     for key in args.named:
         if key not in named:
             raise refuse("E0102", name, key=key, known=", ".join(named) or Phrase("none"))
@@ -229,7 +230,7 @@ def _listed(ev: Evaluator, trees: Sequence[Any]) -> list[Any]:
 
 def _reshape(ev: Evaluator, args: Args) -> Ref:
     """reshape(x, [2, -1]): -1 is what is left."""
-    x = _tensor(ev, args, "reshape", 65)
+    x = _tensor(ev, args, "reshape", 1, 65)
     shape = _dims(_listed(ev, args.placed[1:]), "reshape", "shape")
     free = [i for i, d in enumerate(shape) if d.constant is not None and d.constant < 0]
     if len(free) > 1 or free and shape[free[0]].constant != -1:
@@ -241,14 +242,14 @@ def _reshape(ev: Evaluator, args: Args) -> Ref:
 
 
 def _permute(ev: Evaluator, args: Args) -> Ref:
-    x = _tensor(ev, args, "permute", 65)
+    x = _tensor(ev, args, "permute", 1, 65)
     perm = _ints(_listed(ev, args.placed[1:]), "permute", "perm") or list(reversed(range(x.rank)))
     return _lowered(ev, "permute", UOPS["PERMUTE"], [x], {"perm": [p + x.rank if p < 0 else p for p in perm]})
 
 
 def _expand(ev: Evaluator, args: Args) -> Ref:
     """expand(x, [M, N], dims=[0]): aligned at the right, or with each axis of x at its place of `dims`."""
-    x = _tensor(ev, args, "expand", 65, ("dims",))
+    x = _tensor(ev, args, "expand", 1, 65, ("dims",))
     shape = _dims(_listed(ev, args.placed[1:]), "expand", "shape")
     stated = {"broadcast_dimensions": ev.plain(args.named["dims"])} if "dims" in args.named else {}
     return _lowered(ev, "expand", UOPS["EXPAND"], [x], {"result_shape": shape, **stated})
@@ -256,7 +257,7 @@ def _expand(ev: Evaluator, args: Args) -> Ref:
 
 def _repeat(ev: Evaluator, args: Args) -> Ref:
     """repeat(x, axis, times): an axis of size 1, times long (seed 003)."""
-    x = _tensor(ev, args, "repeat", 3, ("axis", "times"))
+    x = _tensor(ev, args, "repeat", 1, 3, ("axis", "times"))
     given = [ev.plain(t) for t in args.placed[1:]]
     stated = {**dict(zip(("axis", "times"), given)), **{k: ev.plain(t) for k, t in args.named.items()}}
     if len(stated) != 2:
@@ -270,8 +271,8 @@ def _repeat(ev: Evaluator, args: Args) -> Ref:
 
 def _pad(ev: Evaluator, args: Args) -> Ref:
     """pad(x, [(1, 1), (0, 2)], 0.0): a pair for each axis."""
-    x = _tensor(ev, args, "pad", 3, ("value",))
-    if len(args.placed) < 2 or len(args.placed) == 3 and "value" in args.named:
+    x = _tensor(ev, args, "pad", 2, 3, ("value",))
+    if len(args.placed) == 3 and "value" in args.named:
         raise refuse("E0204", "pad", op="pad", given=len(args.placed), wanted=2)
     value = args.placed[2] if len(args.placed) == 3 else args.named.get("value")
     stated = {} if value is None else {"value": ev.plain(value)}
@@ -280,7 +281,7 @@ def _pad(ev: Evaluator, args: Args) -> Ref:
 
 def _slice(ev: Evaluator, args: Args) -> Ref:
     """slice(x, [(0, 4), (1, 9, 2)]): the start, the end and the step of each axis, as Python has them."""
-    x = _tensor(ev, args, "slice", 2)
+    x = _tensor(ev, args, "slice", 1, 2)
     ranges = ev.plain(args.placed[1]) if len(args.placed) == 2 else None
     if not isinstance(ranges, list) or not all(isinstance(r, list) and 2 <= len(r) <= 3 for r in ranges):
         raise refuse("E0103", "slice", key="ranges", expected=Phrase("a list of (start, end) or (start, end, step)"))
@@ -305,9 +306,7 @@ def _concat(ev: Evaluator, args: Args) -> Ref:
 
 def _split(ev: Evaluator, args: Args) -> tuple[Ref, ...]:
     """split(x, axis, 2) or split(x, axis, [3, 5]): pieces, one variable each."""
-    x = _tensor(ev, args, "split", 3)
-    if len(args.placed) != 3:
-        raise refuse("E0204", "split", op="split", given=len(args.placed), wanted=3)
+    x = _tensor(ev, args, "split", 3, 3)
     parts = ev.plain(args.placed[2])
     return _lowered(
         ev,
@@ -318,25 +317,21 @@ def _split(ev: Evaluator, args: Args) -> tuple[Ref, ...]:
     )
 
 
-def _gather(ev: Evaluator, args: Args) -> Ref:
-    """gather(x, dim, index), as PyTorch's: of the element at each place, the one at `index` along `dim` (seed 003)."""
-    return _indirect(ev, args, "gather", "GatherElements", 3)
+def _indirect(name: str, op: str, count: int) -> Callable[[Evaluator, Args], Ref]:
+    """gather(x, dim, index), of the element at each place the one at `index` along `dim`, and scatter(x, dim, index,
+    updates, reduction=add), as PyTorch's (seed 003)."""
 
+    def lower(ev: Evaluator, args: Args) -> Ref:
+        trees = list(args.placed)
+        if "dim" in args.named or "axis" in args.named:
+            trees.insert(1, args.named.get("dim") or args.named.get("axis"))
+        if len(trees) != count:
+            raise refuse("E0204", name, op=name, given=len(trees), wanted=count)
+        operands = [as_ref(ev.b, ev.value(t)) for t in (trees[0], *trees[2:])]
+        attrs = {key: ev.plain(tree) for key, tree in args.named.items() if key not in ("dim", "axis")}
+        return _lowered(ev, name, FRONT_OPS[op], operands, {"axis": ev.plain(trees[1]), **attrs})
 
-def _scatter(ev: Evaluator, args: Args) -> Ref:
-    """scatter(x, dim, index, updates, reduction=add), as PyTorch's."""
-    return _indirect(ev, args, "scatter", "Scatter", 4)
-
-
-def _indirect(ev: Evaluator, args: Args, name: str, op: str, count: int) -> Ref:
-    trees = list(args.placed)
-    if "dim" in args.named or "axis" in args.named:
-        trees.insert(1, args.named.get("dim") or args.named.get("axis"))
-    if len(trees) != count:
-        raise refuse("E0204", name, op=name, given=len(trees), wanted=count)
-    operands = [as_ref(ev.b, ev.value(t)) for t in (trees[0], *trees[2:])]
-    attrs = {key: ev.plain(tree) for key, tree in args.named.items() if key not in ("dim", "axis")}
-    return _lowered(ev, name, FRONT_OPS[op], operands, {"axis": ev.plain(trees[1]), **attrs})
+    return lower
 
 
 _CONV = ("stride", "dilation", "groups")  # in the order of seed 003
@@ -347,9 +342,7 @@ def _conv(op: str, more: tuple[str, ...] = ()) -> Callable[[Evaluator, Args], Re
         """conv(x, w, stride, dilation, groups, padding=1, bias=b): in as many dimensions as w has beyond two; x may
         lack the batch."""
         name = "conv" if op == "Conv" else "conv_transpose"
-        x = _tensor(ev, args, name, 5, (*_CONV, "padding", "pad", "bias", "acc_dtype", "dtype", "auto_pad", *more))
-        if len(args.placed) < 2:
-            raise refuse("E0204", name, op=name, given=len(args.placed), wanted=2)
+        x = _tensor(ev, args, name, 2, 5, (*_CONV, "padding", "pad", "bias", "acc_dtype", "dtype", "auto_pad", *more))
         w = as_ref(ev.b, ev.value(args.placed[1]))
         is_bare = x.rank == w.rank - 1
         operands = [ev.b.reshape(x, [ONE, *x.shape]) if is_bare else x, w]
@@ -386,9 +379,7 @@ def _typed(name: str, placed: tuple[str, ...], op: str) -> Callable[[Evaluator, 
 
 def _view(ev: Evaluator, args: Args) -> Ref:
     """view(x, [shape], [index_map]): element i0, i1, ... is x at the map's expressions."""
-    x = _tensor(ev, args, "view", 3)
-    if len(args.placed) != 3:
-        raise refuse("E0204", "view", op="view", given=len(args.placed), wanted=3)
+    x = _tensor(ev, args, "view", 3, 3)
     return _lowered(
         ev, "view", UOPS["VIEW"], [x], {"result_shape": ev.plain(args.placed[1]), "index_map": ev.plain(args.placed[2])}
     )
@@ -396,9 +387,7 @@ def _view(ev: Evaluator, args: Args) -> Ref:
 
 def _valid(ev: Evaluator, args: Args) -> Ref:
     """valid(x, "0 <= i0 < M", value): x where the guard holds."""
-    x = _tensor(ev, args, "valid", 3, ("value",))
-    if len(args.placed) < 2:
-        raise refuse("E0204", "valid", op="valid", given=len(args.placed), wanted=2)
+    x = _tensor(ev, args, "valid", 2, 3, ("value",))
     value = args.placed[2] if len(args.placed) == 3 else args.named.get("value")
     return _lowered(
         ev,
@@ -419,8 +408,8 @@ _SPECIAL: dict[str, Callable[[Evaluator, Args], Any]] = {
     "slice": _slice,
     "concat": _concat,
     "split": _split,
-    "gather": _gather,
-    "scatter": _scatter,
+    "gather": _indirect("gather", "GatherElements", 3),
+    "scatter": _indirect("scatter", "Scatter", 4),
     "conv": _conv("Conv"),
     "view": _view,
     "valid": _valid,
