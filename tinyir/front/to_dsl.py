@@ -118,10 +118,12 @@ class _Writer:
     def value(self, value: tiny.Value) -> str:
         """The right side of a statement."""
         operands = [self.ref(o) for o in value.operands]
-        shaped = _WRITTEN.get(value.op)
-        written = shaped(self, value, operands) if shaped is not None else None
-        if written is not None:
-            return written
+        if value.op in _WRITTEN:
+            dtypes = [self.types[o].dtype for o in value.operands]
+            first, dtype = next(zip(operands, dtypes), ("", None))
+            written = _WRITTEN[value.op](value, first, dtype)
+            if written is not None:
+                return written
         if value.op in _INFIX and self.is_plain(value):
             return f"{operands[0]} {_INFIX[value.op]} {operands[1]}"
         if value.op in _SAME:
@@ -148,49 +150,29 @@ class _Writer:
         schema = OPS[value.op].attrs or {}
         return found + [f"{key}={_attr(schema[key][0], item, value)}" for key, item in value.attrs]
 
-    def reshape(self, value: tiny.Value, operands: list[str]) -> str:
-        return f"reshape({operands[0]}, {_dims(value.type)})"
 
-    def permute(self, value: tiny.Value, operands: list[str]) -> str | None:
-        return f"permute({operands[0]}, {list(value.attr('perm'))})" if value.type.rank and value.attr("perm") else None
-
-    def expand(self, value: tiny.Value, operands: list[str]) -> str:
-        dims = value.attr("broadcast_dimensions")
-        return f"expand({operands[0]}, {_dims(value.type)}{f', dims={list(dims)}' if dims is not None else ''})"
-
-    def pad(self, value: tiny.Value, operands: list[str]) -> str:
-        pairs = ", ".join(f"({low}, {high})" for low, high in value.attr("pad"))
-        fill = value.attr("value")
-        return f"pad({operands[0]}, [{pairs}]{'' if fill is None else ', ' + show_number(fill, value.type.dtype)})"
-
-    def view(self, value: tiny.Value, operands: list[str]) -> str:
-        return f"view({operands[0]}, {_dims(value.type)}, [{', '.join(map(str, value.attr('index_map')))}])"
-
-    def valid(self, value: tiny.Value, operands: list[str]) -> str:
-        fill = value.attr("value")
-        guard = quoted(show_guard(value.attr("guard")))
-        return f"valid({operands[0]}, {guard}{'' if fill is None else ', ' + show_number(fill, value.type.dtype)})"
-
-    def const(self, value: tiny.Value, operands: list[str]) -> str:
-        return f"const({show_attr('literal', value.attr('value'), value.type.dtype)}, {show_short(value.type)})"
-
-    def iota(self, value: tiny.Value, operands: list[str]) -> str:
-        return f"iota({show_short(value.type)}, axis={value.attr('axis')})"
-
-    def cast(self, value: tiny.Value, operands: list[str]) -> str | None:
-        return (
-            f"cast({operands[0]}, {short(value.type.dtype)})"
-            if value.type.dtype != self.types[value.operands[0]].dtype
-            else None
-        )
-
-    def neg(self, value: tiny.Value, operands: list[str]) -> str:
-        return f"-{operands[0]}"
+def _fill(value: tiny.Value) -> str:
+    fill = value.attr("value")
+    return "" if fill is None else ", " + show_number(fill, value.type.dtype)
 
 
-_WRITTEN: dict[str, Callable[..., str | None]] = {
-    op: getattr(_Writer, op.lower())
-    for op in ("RESHAPE", "PERMUTE", "EXPAND", "PAD", "VIEW", "VALID", "CONST", "IOTA", "CAST", "NEG")
+def _expanded(value: tiny.Value) -> str:
+    dims = value.attr("broadcast_dimensions")
+    return f"{_dims(value.type)}{f', dims={list(dims)}' if dims is not None else ''}"
+
+
+# Ops that the DSL spells otherwise, of the value, its first operand and that one's dtype; None where it does not.
+_WRITTEN: dict[str, Callable[[tiny.Value, str, Any], str | None]] = {
+    "RESHAPE": lambda v, x, dtype: f"reshape({x}, {_dims(v.type)})",
+    "PERMUTE": lambda v, x, dtype: f"permute({x}, {list(v.attr('perm'))})" if v.type.rank and v.attr("perm") else None,
+    "EXPAND": lambda v, x, dtype: f"expand({x}, {_expanded(v)})",
+    "PAD": lambda v, x, dtype: f"pad({x}, [{', '.join(f'({low}, {high})' for low, high in v.attr('pad'))}]{_fill(v)})",
+    "VIEW": lambda v, x, dtype: f"view({x}, {_dims(v.type)}, [{', '.join(map(str, v.attr('index_map')))}])",
+    "VALID": lambda v, x, dtype: f"valid({x}, {quoted(show_guard(v.attr('guard')))}{_fill(v)})",
+    "CONST": lambda v, x, dtype: f"const({show_attr('literal', v.attr('value'), v.type.dtype)}, {show_short(v.type)})",
+    "IOTA": lambda v, x, dtype: f"iota({show_short(v.type)}, axis={v.attr('axis')})",
+    "CAST": lambda v, x, dtype: f"cast({x}, {short(v.type.dtype)})" if v.type.dtype != dtype else None,
+    "NEG": lambda v, x, dtype: f"-{x}",
 }
 
 
