@@ -609,6 +609,18 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
       warpgroup_barrier(2 + warpgroup_index);
       #pragma unroll
       for (int j = 0; j < 4; ++j) {
+        const int down = warpgroup_thread / 16;
+        const int across = 4 * warpgroup_thread - 64 * down;
+        const long long col = n0 + across + 64 * j;
+        const long long plane = floor_div(col, 3136);
+        const int first = (int)(col - 3136 * plane);
+        fp16 X_ahead[8][4];
+        #pragma unroll
+        for (int v = 0; v < 8; ++v) {
+          const int line = down + 8 * v;
+          const int row = line + m0;
+          if (col + 3 < (long long)N * 3136) load_near<4>(&X_ahead[v][0], &X[200704 * plane + first + 3136 * row]);
+        }
         #pragma unroll
         for (int piece = 0; piece < 4; ++piece) {  // 16 columns
           #pragma unroll
@@ -621,18 +633,15 @@ conv2(const fp16 *__restrict__ bn2_mean, const float *__restrict__ bn2_factor, c
         warpgroup_barrier(2 + warpgroup_index);
         #pragma unroll
         for (int v = 0; v < 8; ++v) {
-          const int start = 128 * v + warpgroup_thread;
-          const int line = start / 16;
-          const int across = 4 * start - 64 * line;
+          const int line = down + 8 * v;
           const int row = line + m0;
-          const long long col = n0 + across + 64 * j;
-          const long long plane = floor_div(col, 3136);
-          const int first = (int)(col - 3136 * plane);
           if (col + 3 < (long long)N * 3136) {
             float sums_near[4];
             load_near<4>(sums_near, &sums[line][across]);
             float X_near[4];
-            load_near_fp16<4>(X_near, &X[200704 * plane + first + 3136 * row]);
+            #pragma unroll
+            for (int e = 0; e < 4; ++e)
+              X_near[e] = float_of_fp16(X_ahead[v][e]);
             float Y_out[4];
             #pragma unroll
             for (int e = 0; e < 4; ++e) {

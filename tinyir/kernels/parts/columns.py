@@ -31,7 +31,8 @@ class Columns:
     """The values and writes at `width` neighbouring columns along the axes `along`, at the region's `point`; `e` counts
     them and is part of the point. `known` are values that the kernel holds, `held` is what it has elsewhere than the
     region says. What is read from an array of the kernel stays there, but for what is adjacent (`beside`). Names that
-    are `aligned` are multiples of the width; without any, rows of the outputs are those of the columns."""
+    are `aligned` are multiples of the width; without any, rows of the outputs are those of the columns. With a `turn`,
+    a counter and its end, what is read of the region's inputs is fetched for all turns before (`fetched`)."""
 
     def __init__(
         self,
@@ -45,14 +46,16 @@ class Columns:
         held: dict[Body, Body],
         beside: Container[Body] = (),
         aligned: frozenset[str] = frozenset(),
+        turn: tuple[Expr, Expr] | None = None,
     ):
         self.region, self.fresh, self.width, self.extent = region, fresh, width, extent_of(along)
         self.e = fresh.expr("e") if width > 1 else ZERO
         self.place, self.point, self.held, self.beside = column, dict(point), held, beside
-        self.aligned = aligned
+        self.aligned, self.turn = aligned, turn
         self.tensors = {t.name: t for t in (*region.inputs, *region.outputs)}
         self.values = Values(region, self.point, known)
         self.near: dict[Read, nodes.Reg] = {}
+        self.before: dict[Read, tuple[nodes.Reg, Read]] = {}
         self.named: list[str] = []
 
     def statements(self) -> Iterator[Statement]:
@@ -72,12 +75,21 @@ class Columns:
                 inner.append(self._store(item, body, 1))
         for read, reg in self.near.items():
             yield reg
-            yield nodes.Assign(Place(reg.name, (self.e,)), read, ((str(self.e), Expr.of(self.width)),), self.width)
+            yield self._into(reg, (self.e,), self.before[read][1] if read in self.before else read)
         yield from kept
         yield from (
             (nodes.For(str(self.e), ZERO, Expr.of(self.width), tuple(inner), unroll=0),) if self.width > 1 else inner
         )
         yield from stores
+
+    def fetched(self) -> tuple[tuple[nodes.Reg, ...], tuple[Statement, ...]]:
+        """Registers for all turns, and what a turn loads into them."""
+        loads = (self._into(reg, kept.index, read) for read, (reg, kept) in self.before.items())
+        return tuple(reg for reg, _ in self.before.values()), tuple(loads)
+
+    def _into(self, reg: nodes.Reg, place: tuple[Expr, ...], read: Read) -> Statement:
+        over = ((str(self.e), Expr.of(self.width)),) if self.width > 1 else ()
+        return nodes.Assign(Place(reg.name, place), read, over, self.width)
 
     def _named(self, tensor: str, word: str) -> str:
         label = re.sub(r"\W", "_", tensor) + f".{word}"
@@ -104,10 +116,16 @@ class Columns:
         """The expression with reads of neighbours from registers. One under a guard of its own stays where it is."""
         body = self.held.get(body, body)
         if isinstance(body, Read) and (
-            body in self.beside if body.tensor not in self.tensors else self._is_in_a_row(body.tensor, body.index)
+            body in self.beside
+            if body.tensor not in self.tensors
+            else self._is_in_a_row(body.tensor, body.index) or self.width == 1 and self.turn is not None
         ):
             if body not in self.near:
                 self.near[body] = nodes.Reg(self._named(body.tensor, "near"), type_of(body.dtype, self.width))
+                if self.turn is not None and body.tensor in self.tensors:
+                    v, turns = self.turn
+                    reg = nodes.Reg(self._named(body.tensor, "ahead"), type_of(body.dtype, turns, self.width))
+                    self.before[body] = reg, Read(reg.name, (v, self.e), body.dtype)
             return Read(self.near[body].name, (self.e,), body.dtype)
         if isinstance(body, Select):
             return from_shared(body, self.held)

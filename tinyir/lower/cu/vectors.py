@@ -143,7 +143,7 @@ class Vectors:
 
 def carrying(kernel: nodes.Kernel) -> frozenset[str]:
     """Registers of small floats of which nothing is computed: they are filled with elements of memory, and written to
-    memory, as they are. They have the memory's type, so that 16 bits stay 16 bits."""
+    memory or moved to other registers, as they are. They have the memory's type, so that 16 bits stay 16 bits."""
     found = {
         s.name: s.type.dtype
         for s in statements(kernel.body)
@@ -158,8 +158,9 @@ def _computed(s: nodes.Statement, found: Mapping[str, DType]) -> set[str]:
     """The registers of which a statement does more than to carry elements."""
     if isinstance(s, (nodes.Assign, nodes.Store)) and isinstance(s.value, Read):
         ends = {s.to.name, s.value.tensor} & found.keys()
-        is_one = len(ends) == 1 and s.value.dtype == found[next(iter(ends))]
-        return set() if is_one and not (isinstance(s, nodes.Store) and s.by) else ends
+        if not all(s.value.dtype == found[name] for name in ends) or isinstance(s, nodes.Store) and s.by:
+            return ends
+        return {s.to.name} if len(ends) > 1 else set()  # of what is moved something is computed
     return set() if isinstance(s, nodes.Reg) else found.keys() & set(own_names_in(s))
 
 
