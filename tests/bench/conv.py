@@ -10,11 +10,11 @@ are constants of the model. Rivals, in the same run and in turns with ours: torc
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
 are laid out as ours; for `first` also on images that are channels last already, whose result stays so, and with
 `--compile 120` what torch.compile makes of the same call, until that many seconds have passed (it is made side by side,
-before anything is timed); `copy_us` is a copy of as many bytes. `--whole`: every layer of the network; `--only 1x1`:
-those with this text in their name. Operands are random normal; the largest error, in units of the result's largest
-number, must be no more than twice torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA
-graphs from a cold L2 cache. Medians in microseconds. A case that fails is told, and the others are measured all the
-same.
+before anything is timed); `copy_us` is a copy of as many bytes. `--whole`: every layer of it and some of
+EfficientNet-B0, ConvNeXt-T and a UNet; `--only 1x1`: those with this text in their name. Operands are random normal;
+the largest error, in units of the result's largest number, must be no more than twice torch's against fp64, or 2^-11 in
+fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in microseconds. A case that fails
+is told, and the others are measured all the same.
 """
 
 from __future__ import annotations
@@ -66,13 +66,38 @@ REST = (
     (512, 7, 2048, 1, 1, True),
     (2048, 7, 512, 1, 1, False),
 )
+OTHERS = (  # of EfficientNet-B0, ConvNeXt-T and a UNet
+    (3, 224, 32, 3, 2, False),
+    (16, 112, 96, 1, 1, False),
+    (144, 56, 24, 1, 1, True),
+    (240, 28, 40, 1, 1, True),
+    (112, 14, 672, 1, 1, False),
+    (320, 7, 1280, 1, 1, False),
+    (3, 224, 96, 4, 4, False),
+    (96, 56, 192, 2, 2, False),
+    (384, 14, 768, 2, 2, False),
+    (96, 56, 384, 1, 1, False),
+    (768, 7, 3072, 1, 1, False),
+    (640, 32, 640, 3, 1, False),
+    (1280, 16, 1280, 3, 1, False),
+    (1280, 8, 1280, 3, 1, False),
+)
 DEPTHWISE = ((192, 56, 192, 3, 1, False), (384, 28, 384, 7, 1, False), (240, 28, 240, 5, 2, False))  # a group each
+OTHER_DEPTHWISE = (
+    (96, 112, 96, 3, 2, False),
+    (144, 56, 144, 5, 2, False),
+    (672, 14, 672, 5, 1, False),
+    (96, 56, 96, 7, 1, False),
+    (192, 28, 192, 7, 1, False),
+    (768, 7, 768, 7, 1, False),
+)
 LARGE = (8, 320, 64, 320, 3, 1, False), (128, 256, 28, 256, 3, 1, False)  # by their batches
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`channels` of images of size x size to `made`, by windows of window x window, padded so that they stay inside."""
+    """`channels` of images of size x size to `made`, by windows of window x window, padded by half a window where it is
+    odd."""
 
     batch: int
     channels: int
@@ -90,9 +115,14 @@ class Case:
         return self.channels if self.is_depthwise else 1
 
     @property
+    def pad(self) -> int:
+        """On each side."""
+        return self.window // 2 if self.window % 2 else 0
+
+    @property
     def out(self) -> int:
         """Rows and columns of the result."""
-        return (self.size + 2 * (self.window // 2) - self.window) // self.stride + 1
+        return (self.size + 2 * self.pad - self.window) // self.stride + 1
 
     @property
     def flops(self) -> int:
@@ -113,11 +143,12 @@ class Case:
 
 
 def cases(batches: list[int], layouts: list[str], is_whole: bool) -> list[Case]:
-    """The stem, each block's 3x3 layer, one that halves the image, and layers by points, with `is_whole` all; two large
-    ones, and depthwise ones."""
-    layers = (*LAYERS, *(REST if is_whole else ()))
+    """The stem, each block's 3x3 layer, one that halves the image, and layers by points, with `is_whole` all and those
+    of other networks; two large ones, and depthwise ones."""
+    layers = (*LAYERS, *((*REST, *OTHERS) if is_whole else ()))
+    depthwise = (*DEPTHWISE, *(OTHER_DEPTHWISE if is_whole else ()))
     found = [Case(batch, *layer) for batch in batches for layer in layers] + [Case(*layer) for layer in LARGE]
-    found += [Case(batch, *layer, True) for batch in batches for layer in DEPTHWISE]
+    found += [Case(batch, *layer, True) for batch in batches for layer in depthwise]
     return [Case(*(getattr(c, n) for n in Case.__slots__[:-1]), layout) for layout in layouts for c in found]
 
 
@@ -126,7 +157,7 @@ def planned(case: Case, dtype: str) -> Any:
     from tinyir.front import read
     from tinyir.lower import lower_to
 
-    how = {"pad": [case.window // 2] * 2, "stride": [case.stride] * 2, "groups": case.groups}
+    how = {"pad": [case.pad] * 2, "stride": [case.stride] * 2, "groups": case.groups}
     given = {
         "x": (dtype, case.image(case.channels, case.size)),
         "w": (dtype, [case.made, case.channels // case.groups, case.window, case.window]),
@@ -177,7 +208,7 @@ def rivals_of(case: Case, given: dict[str, Any], is_compiled: bool) -> dict[str,
     """The calls of torch, by name; the first gives the result in our layout."""
     import torch
 
-    how = {"stride": case.stride, "padding": case.window // 2, "groups": case.groups}
+    how = {"stride": case.stride, "padding": case.pad, "groups": case.groups}
 
     def call(x: Any, w: Any, b: Any, *residual: Any) -> Any:
         made = torch.nn.functional.conv2d(x, w, b, **how)
@@ -247,7 +278,7 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
         program.run()
         device.stream.synchronize()
         x, w, b, *residual = (t.double() for t in given.values())
-        wanted = torch.nn.functional.conv2d(x, w, b, stride=case.stride, padding=case.window // 2, groups=case.groups)
+        wanted = torch.nn.functional.conv2d(x, w, b, stride=case.stride, padding=case.pad, groups=case.groups)
         wanted = torch.relu(wanted + residual[0] if residual else wanted)
         rivals = rivals_of(case, given, is_compiled)
         mine = ours["y"].permute(0, 3, 1, 2) if case.layout == LAST else ours["y"]
