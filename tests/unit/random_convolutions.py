@@ -162,11 +162,10 @@ def misses(module: Any, case: Convolution) -> str:
         return ""
     if not any(one.algo in TENSOR_CORES for one in module.plans):
         return "no tensor cores"
-    matrices = [one.name for one in module.program.program.regions if _is_matrix(one, case)]
+    of_image, matrices = {"x"}, []
+    for one in module.program.program.regions:
+        if not one.lets and one.inputs[0].name in of_image:  # it moves elements alone
+            of_image |= {t.name for t in one.outputs}
+            written = math.prod(e.constant for e in one.outputs[0].type.shape)
+            matrices += [one.name] if written > case.image_elements else []
     return f"a matrix of windows: {', '.join(matrices)}" if matrices else ""
-
-
-def _is_matrix(one: Any, case: Convolution) -> bool:
-    """Whether a region lays windows out: it moves elements, and writes more of them than the image has."""
-    written = math.prod(e.constant for e in one.outputs[0].type.shape)
-    return not one.lets and one.inputs[0].name == "x" and written > case.image_elements
