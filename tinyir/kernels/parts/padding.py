@@ -18,11 +18,18 @@ L2 likes of others.
                 store gemm.A.padded[row, col + v] over v: 8 = A[row, col + v] where col + v < K else 0.0 vector 8
 
 A lane writes 16 bytes at once, and reads them so wherever the row begins: two aligned accesses, shifted together.
+Rows of fewer than eight lines, as images of 49 pixels have them, are copied line by line, whichever row these are of:
+
+      for u in 0..2 unroll
+        let nth = 64*cta.x + 8*warp.index + 4*u + floor(lane/8)
+        if nth < 4*M                        rows of four lines
+          let row = floor(nth/4), line = nth - 4*row
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from ...ir.body import Axis, Body, Read
 from ...ir.expr import ONE, ZERO, Bound, Expr
@@ -33,6 +40,7 @@ from ...ir.model import Model
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan import Plan
 from ...ir.region import Region, Tensor
+from ...ir.rules import product
 from ...ir.traits import extent_of
 from ...kit.records import dataclass
 from ..problem import Contraction
@@ -69,9 +77,21 @@ class Copied:
         """Rows of all outer dims together."""
         return math.prod((dim.size for dim in self.view.dims[:-1]), start=ONE)
 
+    def bytes_moved(self, sizes: Mapping[str, int]) -> int:
+        """Of what is read, and of the lines that are written."""
+        read = product(self.view.tensor.type.shape).evaluate(sizes) * self.read.dtype.bytes
+        return read + (self.rows * self.width).evaluate(sizes) * LINE_BYTES
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a row has fewer lines than a piece."""
+        return self.width.constant is not None and self.width.constant < LINES
+
     @property
     def ctas(self) -> Expr:
-        """CTAs, each for a piece of as many rows as it has warps."""
+        """CTAs, each for a piece of as many rows as it has warps, or for as many lines."""
+        if self.is_short:
+            return (self.rows * self.width).ceildiv(WARPS * LINES)
         return self.rows.ceildiv(WARPS) * self.in_row
 
 
@@ -137,6 +157,7 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
     source = Read(one.read.tensor, tuple(e.substitute(point) for e in one.read.index), one.read.dtype)
     width, lines = extent_of(inner.axes), vector * LANES // elements  # that the lanes copy at once
     along = Expr.of("lane") // (LANES // lines)
+    nth = fresh.expr(f"nth.{letter}")
     let_line = nodes.Let(str(line), first + lines * fresh.expr("u") + along)
     let_col = nodes.Let(str(col), elements * line + vector * Expr.of("lane") - elements * along)
 
@@ -148,7 +169,13 @@ def _block(one: Copied, letter: str, cta: Expr, fresh: Fresh) -> tuple[Statement
     def turns(*body: Statement) -> tuple[Statement, ...]:
         return (nodes.For(fresh("u"), ZERO, Expr.of(LINES // lines), (let_line, *body), unroll=0),)
 
-    at_end = nodes.If((Bound(line, upper=one.width),), (let_col, stored(guarded(below(place, width), source))))
+    ended = (let_col, stored(guarded(below(place, width), source)))
+    if one.is_short:
+        of_row = (nodes.Let(str(row), nth // one.width), nodes.Let(str(line), nth - one.width * row))
+        let_line = nodes.Let(str(nth), first + lines * fresh.expr("u") + along)
+        inside = nodes.If((Bound(nth, upper=one.rows * one.width),), (*of_row, *ended))
+        return nodes.Let(str(first), LINES * (WARPS * cta + Expr.of("warp.index"))), *turns(inside)
+    at_end = nodes.If((Bound(line, upper=one.width),), ended)
     is_whole = Bound(elements * first + (elements * LINES - 1), upper=width)
     copy = nodes.If((is_whole,), turns(let_col, stored(source)), turns(at_end))
     number = cta // one.in_row

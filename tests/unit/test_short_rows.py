@@ -1,0 +1,46 @@
+"""Padded copies of operands whose rows are a few lines, as images of 49 pixels have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyir.ir import plan, region
+from tinyir.kernels.parts.padding import padded_operands
+from tinyir.kernels.problem import kernel_of
+from tinyir.lower.plan import candidates
+from tinyir.runtime.arrays import random_arrays
+
+from .emitted import assert_as_played, lowered, region_text
+from .stages import needs_host_compiler
+
+LINES = {49: 1, 100: 2, 196: 4, 350: 6, 449: 8}  # of a row, by its elements
+
+
+def padded(pixels: int) -> plan.Module:
+    """A product of three images that are copied so."""
+    tensors = f"in x : fp16[3, 40, {pixels}]\nin w : fp16[64, 40]\nout y : fp16[3, 64, {pixels}]"
+    body = f"""for i0: 3, i1: 64, i2: {pixels}
+    %sum = reduce sum (k0: 40) : fp32 {{ mul(w[i1, k0], x[i0, k0, i2]) : fp32 }}
+    yield y[i0, i1, i2] = cast(%sum) : fp16"""
+    module = region.parse(region_text(tensors, body))
+    found = (c.plan for c in candidates(module, module.program.regions[0]) if not c.rejected)
+    return plan.Module(module, (next(p for p in found if p.is_padded("x")),))
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("pixels", LINES)
+def test_short_rows_are_copied_line_by_line(pixels: int) -> None:
+    """A warp copies eight lines, of as many rows as have them; one of rows of eight lines has one row."""
+    module = padded(pixels)
+    kernels, code = lowered(module)
+    copies = next(k for k in kernels.kernels if k.name.endswith(".pad"))
+    assert copies.grid[0].evaluate({}) == 120 * LINES[pixels] // 64 + (120 * LINES[pixels] % 64 > 0)
+    assert_as_played(code, random_arrays(module.program.model, {}, 1), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("pixels", LINES)
+def test_what_a_copy_writes_is_counted_in_lines(pixels: int) -> None:
+    module = padded(pixels)
+    (one,) = module.program.program.regions
+    (copy,) = padded_operands(module.plans[0], one, kernel_of(one, "contraction"))
+    assert copy.bytes_moved({}) == 120 * (2 * pixels + 128 * LINES[pixels])
