@@ -450,10 +450,13 @@ n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restric
           if (line_a < (D + 63) / 64) {
             const long long col_a = 64 * line_a + 8 * (lane % 8);
             if (col_a + 7 < D) copy_16(&n8_Q_padded[(((row_a / ((long long)H * M)) * H + row_a / M % H) * M + row_a % M) * (64 * ((D + 63) / 64)) + col_a], &Q[(long long)D * row_a + col_a]);
-            else
+            else {
+              vector_of<fp16, 8> piece;
               #pragma unroll
               for (int v = 0; v < 8; ++v)
-                n8_Q_padded[(((row_a / ((long long)H * M)) * H + row_a / M % H) * M + row_a % M) * (64 * ((D + 63) / 64)) + col_a + v] = col_a + v < D ? Q[(long long)D * row_a + col_a + v] : fp16{0x0000};
+                piece.x[v] = col_a + v < D ? Q[(long long)D * row_a + col_a + v] : fp16{0x0000};
+              *(vector_of<fp16, 8> *)&n8_Q_padded[(((row_a / ((long long)H * M)) * H + row_a / M % H) * M + row_a % M) * (64 * ((D + 63) / 64)) + col_a] = piece;
+            }
           }
         }
       }
@@ -480,10 +483,13 @@ n8_2_pad(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, fp16 *__restric
           if (line_b < (D + 63) / 64) {
             const long long col_b = 64 * line_b + 8 * (lane % 8);
             if (col_b + 7 < D) copy_16(&n8_K_padded[((floor_div(row_b, (long long)H * N) * H + floor_div(row_b, N) - (long long)H * floor_div(row_b, (long long)H * N)) * N + row_b - (long long)N * floor_div(row_b, N)) * (64 * ((D + 63) / 64)) + col_b], &K[(long long)D * row_b + col_b]);
-            else
+            else {
+              vector_of<fp16, 8> piece;
               #pragma unroll
               for (int v = 0; v < 8; ++v)
-                n8_K_padded[((floor_div(row_b, (long long)H * N) * H + floor_div(row_b, N) - (long long)H * floor_div(row_b, (long long)H * N)) * N + row_b - (long long)N * floor_div(row_b, N)) * (64 * ((D + 63) / 64)) + col_b + v] = col_b + v < D ? K[(long long)D * row_b + col_b + v] : fp16{0x0000};
+                piece.x[v] = col_b + v < D ? K[(long long)D * row_b + col_b + v] : fp16{0x0000};
+              *(vector_of<fp16, 8> *)&n8_K_padded[((floor_div(row_b, (long long)H * N) * H + floor_div(row_b, N) - (long long)H * floor_div(row_b, (long long)H * N)) * N + row_b - (long long)N * floor_div(row_b, N)) * (64 * ((D + 63) / 64)) + col_b] = piece;
+            }
           }
         }
       }

@@ -47,9 +47,12 @@ embedding(const int *__restrict__ ids, const fp16 *__restrict__ table, fp16 *__r
     const int i1 = (int)(8 * (e % 96));
     const int k0_at = (int)place_below(ids[i0], V);
     if (0 <= k0_at) *(vector_of<fp16, 8> *)&Y[(long long)i0 * 768 + i1] = *(const vector_of<fp16, 8> *)&table[(long long)k0_at * 768 + i1];
-    else
+    else {
+      vector_of<fp16, 8> piece;
       #pragma unroll
       for (int v = 0; v < 8; ++v)
-        Y[(long long)i0 * 768 + i1 + v] = 0 <= k0_at ? table[(long long)k0_at * 768 + i1 + v] : fp16{0x0000};
+        piece.x[v] = 0 <= k0_at ? table[(long long)k0_at * 768 + i1 + v] : fp16{0x0000};
+      *(vector_of<fp16, 8> *)&Y[(long long)i0 * 768 + i1] = piece;
+    }
   }
 }

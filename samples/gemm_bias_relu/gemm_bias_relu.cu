@@ -199,6 +199,7 @@ __device__ __forceinline__ void add_products_fp16(float (&d)[rows][columns][4], 
 #pragma unroll
     for (int j = 0; j < columns; ++j) mma_m16n8k16_fp16(d[i][j], a[i], b[j / 2][2 * (j % 2)], b[j / 2][2 * (j % 2) + 1]);
 }
+template <class T, int n> struct alignas(n * sizeof(T) < 16 ? n * sizeof(T) : 16) vector_of { T x[n]; };  // neighbours that move at once
 template <int span, int count>
 __device__ __forceinline__ void operand_along(unsigned int (&x)[count][4], const void *tile, int row, int column) {
   const int lane = (int)threadIdx.x % 32;
@@ -359,10 +360,13 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
           if (line_a < (K + 63) / 64) {
             const long long col_a = 64 * line_a + 8 * (lane % 8);
             if (col_a + 7 < K) copy_16(&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a], &A[row_a * K + col_a]);
-            else
+            else {
+              vector_of<fp16, 8> piece;
               #pragma unroll
               for (int v = 0; v < 8; ++v)
-                gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a + v] = col_a + v < K ? A[row_a * K + col_a + v] : fp16{0x0000};
+                piece.x[v] = col_a + v < K ? A[row_a * K + col_a + v] : fp16{0x0000};
+              *(vector_of<fp16, 8> *)&gemm_A_padded[row_a * (64 * ((K + 63) / 64)) + col_a] = piece;
+            }
           }
         }
       }
@@ -389,10 +393,13 @@ gemm_2_pad(const fp16 *__restrict__ A, const fp16 *__restrict__ B, fp16 *__restr
           if (line_b < (N + 63) / 64) {
             const long long col_b = 64 * line_b + 8 * (lane % 8);
             if (col_b + 7 < N) copy_16(&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b], &B[row_b * N + col_b]);
-            else
+            else {
+              vector_of<fp16, 8> piece;
               #pragma unroll
               for (int v = 0; v < 8; ++v)
-                gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b + v] = col_b + v < N ? B[row_b * N + col_b + v] : fp16{0x0000};
+                piece.x[v] = col_b + v < N ? B[row_b * N + col_b + v] : fp16{0x0000};
+              *(vector_of<fp16, 8> *)&gemm_B_padded[row_b * (64 * ((N + 63) / 64)) + col_b] = piece;
+            }
           }
         }
       }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tinyir.ir import plan, region
+from tinyir.ir import manifest, plan, region
 from tinyir.kernels.parts.padding import padded_operands
 from tinyir.kernels.problem import kernel_of
 from tinyir.lower.plan import candidates
@@ -35,6 +35,8 @@ def test_short_rows_are_copied_line_by_line(pixels: int) -> None:
     kernels, code = lowered(module)
     copies = next(k for k in kernels.kernels if k.name.endswith(".pad"))
     assert copies.grid[0].evaluate({}) == 120 * LINES[pixels] // 64 + (120 * LINES[pixels] % 64 > 0)
+    text = manifest.show(code)
+    assert "  *(vector_of<fp16, 8> *)&r_x_padded[" in text and "r_x_padded[col_a + v" not in text  # zeros too
     assert_as_played(code, random_arrays(module.program.model, {}, 1), rtol=2e-3, atol=1e-3)
 
 

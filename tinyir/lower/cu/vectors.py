@@ -18,13 +18,13 @@ from ...ir.expr import ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Statement
 from ...ir.gpu.walk import own_names_in, statements
+from ...ir.intervals import Interval
 from ...ir.neighbours import is_multiple
 from ...ir.present import guard_names
 from ...ir.runs import offset_of
 from ...ir.types import DType
 from ...kit.diag import refuse
 from ...kit.phrase import Phrase
-from ...kit.records import replace
 from ...target.dtypes import SMALL_FLOATS
 from .once import WORD_BYTES
 from .value import memory_type, stream_of
@@ -38,7 +38,7 @@ class Vectors:
     """Part of the printer of a kernel (`kernel._Printer`), which keeps the names, the integers and the lines."""
 
     def _moved_whole(self: Any, s: nodes.Assign | nodes.Store) -> None:
-        """16 bytes of a tensor at once where all of them are inside, else one by one."""
+        """16 bytes of a tensor at once where all of them are inside; else they are read one by one."""
         guard, read = (s.value.guard, s.value.then) if isinstance(s.value, Select) else ((), s.value)
         if (
             not isinstance(read, Read)
@@ -68,10 +68,24 @@ class Vectors:
         move = f"*({kind} *)&{to} = *(const {kind} *)&{of};" if is_aligned else f"copy_16(&{to}, &{of});"
         self.say(move if inside == "true" else f"if ({inside}) {move}")
         if inside != "true":
-            self.say("else")
-            self.depth += 1
-            self._moved(replace(s, vector=1))
-            self.depth -= 1
+            self._at_the_end(s, kind, to)
+
+    def _at_the_end(self: Any, s: nodes.Store, kind: str, to: str) -> None:
+        """What is inside of an access, and zeros behind it, stored at once."""
+        ((name, size),) = s.over
+        e, outer = self.names.of("integer", name), self.integers.ranges
+        self.integers.ranges = {**outer, name: Interval(0, s.vector - 1)}
+        for line in (
+            "else {",
+            f"  {kind} piece;",
+            "  #pragma unroll",
+            f"  for (int {e} = 0; {e} < {size}; ++{e})",
+            f"    piece.x[{e}] = {self.values.stored(s.value, self._dtype(s.to.name))};",
+            f"  *({kind} *)&{to} = piece;",
+            "}",
+        ):
+            self.say(line)
+        self.integers.ranges = outer
 
     def _in_blocks(self: Any, s: nodes.Assign) -> None:
         """Neighbours of a stream of random numbers, whose blocks are computed once; of a pair it is not known which
