@@ -69,6 +69,7 @@ LAYERS = (
     ("transposed", 256, 16, 128, 4, 2, 1),
     ("transposed", 512, 8, 256, 4, 2, 1),
     ("transposed", 128, 28, 64, 2, 2, 1),
+    ("transposed", 128, 28, 64, 3, 2, 1),
 )
 
 
