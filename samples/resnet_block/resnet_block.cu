@@ -113,7 +113,7 @@
 //   launch bn1.factor as bn1_factor once : sm90 grid [1] block [128]
 //     tensors [bn1.scale, bn1.variance, bn1.factor]  symbols []
 //     flops 192  bytes 512
-//   launch conv1.X as conv1_X : sm90 grid [56*N] block [64]
+//   launch conv1.X as conv1_X : sm90 grid [49*N] block [64]
 //     tensors [X, conv1.X]  symbols []
 //     flops 0  bytes 802816*N
 //   launch conv1.W1 as conv1_W1 once : sm90 grid [288] block [128]
@@ -324,9 +324,8 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
   __shared__ __align__(16) fp16 X_tile[8][520];
-  const int i0 = cta_x / 56;
-  const int i1 = cta_x % 56;
-  const int i2_o = 0;
+  const int i0 = cta_x / 49;
+  const int i2_o = cta_x % 49;
   const int i3_o = 0;
   launch_next();
   // region conv1.X: X.tile
@@ -334,20 +333,18 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   for (int u = 0; u < 1; ++u) {
     const int r = thread_x / 8;
     const int c = thread_x % 8;
-    const int i2 = 8 * c + 64 * i2_o;
-    if (i2 < 49) {
-      fp16 X_block[8][8];
+    const int i2 = (int)((long long)i2_o * 64 + 8 * c);
+    fp16 X_block[8][8];
+    #pragma unroll
+    for (int a = 0; a < 8; ++a) {
+      const int i3 = a + 64 * i3_o + 8 * r;
+      load_near<8>(&X_block[a][0], &X[(long long)i0 * 200704 + i2 + 3136 * i3]);
+    }
+    #pragma unroll
+    for (int b = 0; b < 8; ++b) {
       #pragma unroll
-      for (int a = 0; a < 8; ++a) {
-        const int i3 = a + 64 * i3_o + 8 * r;
-        load_near<8>(&X_block[a][0], &X[(((long long)i0 * 64 + i3) * 56 + i1) * 56 + i2]);
-      }
-      #pragma unroll
-      for (int b = 0; b < 8; ++b) {
-        #pragma unroll
-        for (int a = 0; a < 8; ++a)
-          X_tile[c][a + 64 * b + 8 * r] = X_block[a][b];
-      }
+      for (int a = 0; a < 8; ++a)
+        X_tile[c][a + 64 * b + 8 * r] = X_block[a][b];
     }
   }
   __syncthreads();
@@ -356,15 +353,13 @@ conv1_X(const fp16 *__restrict__ X, fp16 *__restrict__ conv1_X)
   for (int u = 0; u < 8; ++u) {
     const int c = 8 * u + thread_x / 8;
     const int r = thread_x % 8;
-    const int i2 = c + 64 * i2_o;
+    const int i2 = (int)((long long)i2_o * 64 + c);
     const int i3 = 64 * i3_o + 8 * r;
-    if (i2 < 56) {
-      fp16 X_near[8];
-      #pragma unroll
-      for (int v = 0; v < 8; ++v)
-        X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
-      store_near<8>(&conv1_X[(((long long)i0 * 56 + i1) * 56 + i2) * 64 + i3], X_near);
-    }
+    fp16 X_near[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v)
+      X_near[v] = X_tile[c / 8][64 * (c % 8) + 8 * r + v];
+    store_near<8>(&conv1_X[(long long)i0 * 200704 + 64 * i2 + i3], X_near);
   }
 }
 

@@ -100,6 +100,31 @@ CASES = {  # crossed reads, tensors, body
         "in X : fp32[B, M, N, 5]\nout Y : fp32[B, 5, M, N]",
         "for i0: B, i1: 5, i2: M, i3: N\nyield Y[i0, i1, i2, i3] = X[i0, i2, i3, i1]",
     ),
+    "images of 7 x 7, channels last": (
+        1,
+        "in X : fp16[2, 40, 7, 7]\nout Y : fp16[2, 7, 7, 40]",
+        "for i0: 2, i1: 7, i2: 7, i3: 40\nyield Y[i0, i1, i2, i3] = X[i0, i3, i1, i2]",
+    ),
+    "images of 7 x 7, channels first": (
+        1,
+        "in X : fp16[2, 7, 7, 40]\nout Y : fp32[2, 40, 7, 7]",
+        "for i0: 2, i1: 40, i2: 7, i3: 7\nyield Y[i0, i1, i2, i3] = cast(X[i0, i2, i3, i1]) : fp32",
+    ),
+    "images of 6 x 6 x 6, channels last": (
+        1,
+        "in X : fp16[24, 6, 6, 6]\nout Y : fp16[6, 6, 6, 24]",
+        "for i0: 6, i1: 6, i2: 6, i3: 24\nyield Y[i0, i1, i2, i3] = X[i3, i0, i1, i2]",
+    ),
+    "rows of images, channels last": (
+        1,
+        "in X : fp16[2, 40, 9, 7]\nout Y : fp16[2, 7, 7, 40]",
+        "for i0: 2, i1: 7, i2: 7, i3: 40\nyield Y[i0, i1, i2, i3] = X[i0, i3, i1 + 1, i2]",
+    ),
+    "parts of rows, channels last": (
+        1,
+        "in X : fp16[2, 40, 7, 9]\nout Y : fp16[2, 7, 7, 40]",
+        "for i0: 2, i1: 7, i2: 7, i3: 40\nyield Y[i0, i1, i2, i3] = X[i0, i3, i1, i2]",
+    ),
     "a sum with its transpose": (
         1,
         "in X : fp32[N, M]\nin Z : fp32[M, N]\nin b : fp32[N]\nout Y : fp32[M, N]\nout W : fp16[M, N]",
@@ -134,6 +159,7 @@ CASES = {  # crossed reads, tensors, body
     ),
 }
 BLOCKS = {  # sides of those in which a tensor is turned
+    "images of 6 x 6 x 6, channels last": {8},
     "whole tiles": {8},
     "blocks of eight, tiles that hang over": {8},
     "blocks of a short axis": {8},
@@ -262,6 +288,24 @@ def test_a_tile_is_as_long_as_a_short_axis(axes: tuple[int, int], wanted: tuple[
     chosen = next(c.plan for c in candidates(module, one) if c.plan.vectorize and c.plan.tile == (4096,))
     sides = sides_of(chosen, one)
     assert (sides.across, sides.along) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles"),
+    [
+        ("images of 7 x 7, channels last", 2 * 2 * 2),
+        ("images of 7 x 7, channels first", 2 * 2 * 2),
+        ("rows of images, channels last", 2 * 2 * 2),
+        ("parts of rows, channels last", 2 * 7 * 2),
+    ],
+)
+def test_axes_that_are_one_in_memory_share_tiles(name: str, tiles: int) -> None:
+    """Tiles of 32 x 32 of 40 channels have 32 of 49 pixels, not 7; none of parts of rows."""
+    _, tensors, body = CASES[name]
+    module = region.parse(region_text(tensors, body))
+    found = [c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "transposed"]
+    chosen = next(p for p in found if p.tile == (32 * 32,) and not p.vectorize)
+    assert to_gpu.lower(plan.Module(module, (chosen,))).kernels[0].grid[0].evaluate({}) == tiles
 
 
 def test_threads_that_do_not_share_the_blocks_evenly_are_refused() -> None:

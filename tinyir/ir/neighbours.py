@@ -64,11 +64,19 @@ def across_of(region: Region, read: Read) -> Axis | None:
 
 
 def _is_beside(place: Expr, axis: str) -> bool:
-    """Whether neighbours along an axis are at neighbouring places, or some at the same: `i0 - 1`, `floor(i0/2)`."""
+    """Whether neighbours along an axis are at neighbouring places, or some at the same: `i0 - 1`, `floor(i0/2)`; in
+    rows of a number of places the same, `i0 - 7*floor(i0/7)`."""
     inner = next((m[0] for c, m in place.terms if c == 1 and len(m) == 1 and isinstance(m[0], Floor)), None)
     if inner is not None and inner.den.constant is not None:
         return _is_beside(inner.num, axis) and axis not in (place - Expr(((1, (inner,)),))).names()
-    return axis not in (place - axis).names()
+    rest = place - axis
+    return axis not in rest.names() or any(rest == -n * (Expr.of(axis) // n) for n in _divisors(rest))
+
+
+def _divisors(place: Expr) -> list[int]:
+    """What is divided by there, as numbers."""
+    atoms = [m[0] for _, m in place.terms if len(m) == 1 and isinstance(m[0], Floor)]
+    return [a.den.constant for a in atoms if a.den.constant is not None]
 
 
 def is_multiple(expr: Expr, count: int) -> bool:

@@ -1,18 +1,18 @@
 """How a map that is read across is cut into square blocks: `block` neighbours along both axes, which are one access of
-what is read and, turned in registers, one of what is written."""
+what is read and, turned in registers, one of what is written. Axes that are one in memory are one here (`merged`)."""
 
 from __future__ import annotations
 
 import functools
 import math
 
-from ...ir.body import Read
-from ...ir.expr import Expr
+from ...ir.body import Axis, Read, Unary, substitute, walk
+from ...ir.expr import ZERO, Expr
 from ...ir.neighbours import ACCESS_BYTES, across_of, crossed_elements, crossed_reads, is_multiple
 from ...ir.plan.fields import Plan
-from ...ir.region import Region
+from ...ir.region import Region, Yield
 from ...ir.runs import offset_of
-from ...kit.records import dataclass
+from ...kit.records import dataclass, replace
 
 SIDES = (8, 4, 2)  # of a block
 WORDS = 64  # registers of a thread for the blocks of all tensors
@@ -45,6 +45,44 @@ def _side_over(extent: Expr, block: int) -> int | None:
     """The least power of two, of whole blocks, that covers an axis."""
     size = extent.constant
     return None if size is None else max(block, 1 << max(0, size - 1).bit_length())
+
+
+@functools.lru_cache(maxsize=4096)
+def merged(region: Region) -> Region:
+    """The map with the axes before that which is read along, and before the last one, as parts of it where elements
+    along both are neighbours in all tensors: tiles of images of 7 x 7 have 49 columns, not 7. Of copies alone."""
+    reads = crossed_reads(region)
+    if not reads or region.lets or not all(_is_copy(y) for y in region.yields):
+        return region
+    ends = across_of(region, reads[0]).name, region.iters[-1].name
+    return _joined(_joined(region, *ends), *ends[::-1])
+
+
+def _is_copy(one: Yield) -> bool:
+    moved = one.expr.x if isinstance(one.expr, Unary) and one.expr.op == "cast" else one.expr
+    return isinstance(moved, Read) and not one.guard
+
+
+def _joined(region: Region, name: str, other: str) -> Region:
+    """The copy with the axes before this one as parts of it, up to the `other`."""
+    at = next(n for n, axis in enumerate(region.iters) if axis.name == name)
+    before, axis = region.iters[at - 1], region.iters[at]
+    if not at or before.name == other or before.size.constant is None or axis.size.constant is None:
+        return region
+    outer = Expr.of(name) // axis.size
+    parts = {before.name: outer, name: Expr.of(name) - axis.size * outer}
+    places = [(y.output, y.index) for y in region.yields]
+    places += [(n.tensor, n.index) for y in region.yields for n in walk(y.expr) if isinstance(n, Read)]
+    for tensor, index in places:
+        offset = offset_of(region.tensor(tensor).type.shape, index)
+        if offset.substitute(parts) != offset.substitute({before.name: ZERO}):
+            return region
+    yields = tuple(
+        replace(y, index=tuple(e.substitute(parts) for e in y.index), expr=substitute(y.expr, parts))
+        for y in region.yields
+    )
+    iters = (*region.iters[: at - 1], Axis(name, before.size * axis.size), *region.iters[at + 1 :])
+    return _joined(replace(region, iters=iters, yields=yields), name, other)
 
 
 @functools.lru_cache(maxsize=4096)

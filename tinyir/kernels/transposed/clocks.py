@@ -10,12 +10,12 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ..family import Clocks, Conditions, Problem
 from ..parts.element_clocks import element_clocks
-from .blocks import Sides, sides_of
+from .blocks import Sides, merged, sides_of
 
 
 def transposed_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """Of a map whose tiles pass through shared memory."""
-    return element_clocks(plan, problem, at, tiles_of(plan, problem.region, at.sizes))
+    return element_clocks(plan, problem, at, tiles_of(plan, merged(problem.region), at.sizes))
 
 
 def tiles_of(plan: Plan, region: Region, sizes: Mapping[str, int]) -> int:

@@ -11,7 +11,7 @@ from ...ir.region import Region
 from ..family import Array, Needs, Problem
 from ..parts.arrays import pitch_of
 from ..resources import allotted
-from .blocks import registers_of, sides_of, skew_of
+from .blocks import merged, registers_of, sides_of, skew_of
 
 ADDRESSING = 16  # registers beside elements,
 OF_BLOCKS = 32  # or beside blocks,
@@ -21,7 +21,8 @@ AT_ONCE = 16  # elements that a thread has on their way
 
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
-    region, reads = problem.region, crossed_reads(problem.region)
+    region = merged(problem.region)
+    reads = crossed_reads(region)
     shared = tuple(tile_of(plan, region, read) for read in reads)
     if plan.vectorize:
         wanted = registers_of(plan, reads) + OF_BLOCKS + SKEWED * bool(skew_of(region, plan.widest))

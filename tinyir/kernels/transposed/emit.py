@@ -31,7 +31,7 @@ from ..parts.arrays import shared
 from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
-from .blocks import block_of
+from .blocks import block_of, merged
 from .declare import tile_of
 from .turned import turned_kernel
 
@@ -40,10 +40,10 @@ LANES, WARPS = 32, 8
 
 def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     """The kernel of a plan of algo `transposed`. Raises Refused (E1611) for what the template has no place for."""
-    region = problem.region
+    region = merged(problem.region)
     if plan.vectorize:
         check_blocks(plan, region)
-        return turned_kernel(plan, problem)
+        return turned_kernel(plan, region)
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
     if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
         raise tile_beyond(plan)

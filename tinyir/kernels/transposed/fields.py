@@ -10,7 +10,7 @@ from ...ir.plan import Cache, Vectorize
 from ..accepts import Fields, only, where
 from ..check.case import Case
 from ..parts.element_fields import in_a_line
-from .blocks import block_of
+from .blocks import block_of, merged
 
 LANES, WARPS = 32, 8
 
@@ -19,7 +19,7 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     plan, region = case.plan, case.problem.region
     read = tuple(dict.fromkeys(r.tensor for r in crossed_reads(region)))
-    block = block_of(region)
+    block = block_of(merged(region))
     whole = (Vectorize(region.iters[-1].name, block),) if block else ()
     found = {
         **in_a_line(case),

@@ -11,7 +11,7 @@ from ...target.device import Device
 from ..candidate import element_binds
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
-from .blocks import block_of
+from .blocks import block_of, merged
 
 THREADS = 256
 SIDES = (32, 64)  # of a tile
@@ -23,7 +23,7 @@ def propose_transposed(problem: Problem, card: Device) -> Iterator[Proposal]:
     region, bind = problem.region, element_binds(problem.kernel)
     read = tuple(dict.fromkeys(r.tensor for r in crossed_reads(region)))
     cache = tuple(Cache(tensor, "smem", f"{region.iters[-1].name}.o") for tensor in read)
-    side = block_of(region)
+    side = block_of(merged(region))
     ways = [(area, min(THREADS, area // (side * side)), side) for area in AREAS if side]
     ways += [(side * side, THREADS, 0) for side in SIDES]
     for tile, threads, width in ways if read else ():

@@ -26,7 +26,6 @@ from ...ir.plan import Plan
 from ...ir.region import Let, Region
 from ...ir.runs import Run
 from ...kit.records import dataclass, replace
-from ..family import Problem
 from ..parts.arrays import shared
 from ..parts.element_vectors import parted
 from ..parts.fold import type_of
@@ -37,14 +36,14 @@ from .blocks import Sides, sides_of, skew_of
 from .declare import tile_of
 
 
-def turned_kernel(plan: Plan, problem: Problem) -> Kernel:
+def turned_kernel(plan: Plan, region: Region) -> Kernel:
     """The kernel of a plan of algo `transposed` in vectors, whose tile the caller has checked."""
-    turned = _Turned.of(plan, problem.region)
+    turned = _Turned.of(plan, region)
     numbers, grid = turned.numbers, ONE
     for axis in numbers:
         grid = grid * axis.size
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
-    arrays = tuple(shared(name, tile_of(plan, problem.region, read)) for read, name in turned.tiles.items())
+    arrays = tuple(shared(name, tile_of(plan, region, read)) for read, name in turned.tiles.items())
     body = (*arrays, *where, *turned.filled(), nodes.Barrier("cta"), *turned.written())
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
 
