@@ -8,14 +8,19 @@ after:  region y    for i0: M, i1: 512
                     yield Y[i0, i1] = sub(mul(X[i0, i1], C[i0, i1]), mul(X[i0, i1 + 512], S[i0, i1]))
                     yield Y[i0, i1 + 512] = add(mul(X[i0, i1 + 512], C[i0, i1]), mul(X[i0, i1], S[i0, i1]))
 
-No choice is left, which neighbouring threads would make apart, and of the loads half.
+No choice is left, which neighbouring threads would make apart, and of the loads half. Halves that are less than what
+memory moves at least would leave in pieces: there a thread has both values, and writes one.
+
+after:  region y    for i0: M, h0: 2, i1: 8
+                    %low = sub(...), %high = add(...)
+                    yield Y[i0, 8*h0 + i1] = %low where h0 < 1 else %high
 """
 
 from __future__ import annotations
 
 from ...analysis.regions import analyse
 from ...ir.body import Axis, Body, Gather, Random, Read, Reduce, Ref, Select, Ternary, Transpose, substitute, walk
-from ...ir.expr import Expr
+from ...ir.expr import Bound, Expr
 from ...ir.intervals import Interval
 from ...ir.meet import met
 from ...ir.neighbours import ACCESS_BYTES
@@ -26,8 +31,9 @@ from ...kit.records import replace
 from ..problem import Map, kernels_of
 from .choices import decided
 from .inline import Tangled, written_out
-from .parts import Surroundings, free_name
+from .parts import Surroundings, free_name, numbered_name
 
+SECTOR_BYTES = 32  # that memory moves at least
 UNLIKE = (Gather, Random, Reduce, Transpose)  # what is not one value of the point alone, which another point could have
 
 
@@ -66,7 +72,10 @@ def _halved(region: Region) -> Region | None:
     if any(isinstance(n, (Select, Ternary)) for _, _, value in values for n in walk(value)):
         return None
     reads = [{n for h, _, value in values if h == half for n in walk(value) if isinstance(n, Read)} for half in (0, 1)]
-    return _of_values(region, axis, width, values) if reads[0] & reads[1] else None
+    if not reads[0] & reads[1]:
+        return None
+    both, least = _of_values(region, axis, width, values), min(t.type.dtype.bytes for t in region.outputs)
+    return both if width * least >= SECTOR_BYTES else _one_at_a_time(region, axis, both)
 
 
 def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Yield, Body]]) -> Region:
@@ -81,4 +90,18 @@ def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Y
         index = tuple(e.substitute(place) for e in item.index)
         yields.append(replace(item, index=index, expr=Ref(name, value.dtype)))
     made = replace(region, iters=iters, lets=tuple(lets), yields=tuple(yields))
+    return replace(made, analysis=analyse(made))
+
+
+def _one_at_a_time(region: Region, axis: Axis, both: Region) -> Region:
+    """The region of both halves with an axis for which of them a point writes."""
+    half, width = numbered_name("h", {a.name for a in region.iters}), both.iters[-1].size
+    is_low = (Bound(Expr.of(half), upper=Expr.of(1)),)
+    place = {axis.name: Expr.of(axis.name) + width * half}
+    yields = []
+    for item, low, high in zip(region.yields, both.yields, both.yields[len(region.yields) :]):
+        chosen = Select(is_low, low.expr, high.expr, low.expr.dtype)
+        yields.append(replace(item, index=tuple(e.substitute(place) for e in item.index), expr=chosen))
+    iters = (*both.iters[:-1], Axis(half, Expr.of(2)), both.iters[-1])
+    made = replace(both, iters=iters, yields=tuple(yields))
     return replace(made, analysis=analyse(made))
