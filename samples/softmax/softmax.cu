@@ -23,8 +23,8 @@
 //     halo []  buffer reg depth 1  barrier cta
 //
 // manifest
-//   launch softmax : sm90 grid [floor((R + 3)/4)] block [32, 4]
-//     tensors [X, Y]  symbols [R, C]
+//   launch softmax : sm90 grid [R] block [64]
+//     tensors [X, Y]  symbols [C]
 //     flops 6*C*R  bytes 4*C*R
 
 struct fp16 { unsigned short bits; };
@@ -95,14 +95,15 @@ template <int n> __device__ __forceinline__ void load_near_last_fp16(float *to, 
 }
 
 // region softmax: softmax : Softmax at 12:5
-// plan row row_streamed: tile [4, 1024], threads [32, 4]
-extern "C" __global__ void __maxnreg__(56)
-softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int R, int C)
+// plan row row_streamed: tile [1, 1024], threads [64]
+extern "C" __global__ void __maxnreg__(48)
+softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int C)
 {
   const int cta_x = (int)blockIdx.x;
   const int thread_x = (int)threadIdx.x;
-  const int thread_y = (int)threadIdx.y;
-  const int i0 = 4 * cta_x + thread_y;
+  __shared__ __align__(16) float part[2];
+  __shared__ __align__(16) float part2[2];
+  const int i0 = cta_x;
   const int head = (int)(8 * (((long long)C * i0 + 7) / 8) - (long long)C * i0);
   const int whole = (int)floor_div(C - head, 8);
   const long long left = (long long)whole * 8 * (int)floor_div(thread_x - head, 8) + thread_x + 8 * whole;
@@ -110,23 +111,21 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int R, int C)
   #pragma unroll
   for (int e0 = 0; e0 < 8; ++e0)
     softmax_max_acc_beside[e0] = __uint_as_float(0xff800000u);
-  if (i0 < R) {
-    #pragma unroll 4
-    for (int c = thread_x; c < whole; c += 32) {
-      const int i1 = 8 * c + head;
-      float X_v[8];
-      load_near_kept_fp16<8>(X_v, &X[(long long)i0 * C + i1]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v) {
-        const float softmax_c = X_v[v];  // softmax : Softmax at 12:5
-        softmax_max_acc_beside[v] = max_nan(softmax_max_acc_beside[v], softmax_c);
-      }
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 64) {
+    const int i1 = 8 * c + head;
+    float X_v[8];
+    load_near_kept_fp16<8>(X_v, &X[(long long)i0 * C + i1]);
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v[v];  // softmax : Softmax at 12:5
+      softmax_max_acc_beside[v] = max_nan(softmax_max_acc_beside[v], softmax_c);
     }
-    if (thread_x <= left && left < C) {
-      const int i1 = (int)(left);
-      const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
-      softmax_max_acc_beside[0] = max_nan(softmax_max_acc_beside[0], softmax_c);
-    }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    softmax_max_acc_beside[0] = max_nan(softmax_max_acc_beside[0], softmax_c);
   }
   float softmax_max_acc[1];
   softmax_max_acc[0] = softmax_max_acc_beside[0];
@@ -134,29 +133,33 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int R, int C)
   for (int v = 1; v < 8; ++v) {
     softmax_max_acc[0] = max_nan(softmax_max_acc[0], softmax_max_acc_beside[v]);
   }
+  // max over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_max_acc[0] = max_nan(softmax_max_acc[0], __shfl_xor_sync(0xffffffffu, softmax_max_acc[0], lanes));
+  if (thread_x % 32 == 0) part[thread_x / 32] = softmax_max_acc[0];
+  __syncthreads();
+  softmax_max_acc[0] = part[0];
+  #pragma unroll
+  for (int w = 1; w < 2; ++w) softmax_max_acc[0] = max_nan(softmax_max_acc[0], part[w]);
   const float softmax_max = softmax_max_acc[0];  // softmax : Softmax at 12:5
   float softmax_sum_acc_beside[8] = {};
-  if (i0 < R) {
-    #pragma unroll 4
-    for (int c = thread_x; c < whole; c += 32) {
-      const int i1 = 8 * c + head;
-      float X_v2[8];
-      load_near_kept_fp16<8>(X_v2, &X[(long long)i0 * C + i1]);
-      #pragma unroll
-      for (int v = 0; v < 8; ++v) {
-        const float softmax_c = X_v2[v];  // softmax : Softmax at 12:5
-        const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-        softmax_sum_acc_beside[v] += softmax_exp2;
-      }
-    }
-    if (thread_x <= left && left < C) {
-      const int i1 = (int)(left);
-      const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 64) {
+    const int i1 = 8 * c + head;
+    float X_v2[8];
+    load_near_kept_fp16<8>(X_v2, &X[(long long)i0 * C + i1]);
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v2[v];  // softmax : Softmax at 12:5
       const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-      softmax_sum_acc_beside[0] += softmax_exp2;
+      softmax_sum_acc_beside[v] += softmax_exp2;
     }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+    softmax_sum_acc_beside[0] += softmax_exp2;
   }
   float softmax_sum_acc[1];
   softmax_sum_acc[0] = softmax_sum_acc_beside[0];
@@ -164,36 +167,40 @@ softmax(const fp16 *__restrict__ X, fp16 *__restrict__ Y, int R, int C)
   for (int v = 1; v < 8; ++v) {
     softmax_sum_acc[0] += softmax_sum_acc_beside[v];
   }
+  // sum over the CTA
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) softmax_sum_acc[0] = softmax_sum_acc[0] + __shfl_xor_sync(0xffffffffu, softmax_sum_acc[0], lanes);
+  if (thread_x % 32 == 0) part2[thread_x / 32] = softmax_sum_acc[0];
+  __syncthreads();
+  softmax_sum_acc[0] = part2[0];
+  #pragma unroll
+  for (int w = 1; w < 2; ++w) softmax_sum_acc[0] = softmax_sum_acc[0] + part2[w];
   const float softmax_sum = softmax_sum_acc[0];  // softmax : Softmax at 12:5
-  if (i0 < R) {
-    // region softmax: %softmax.c, %softmax.exp2, Y
-    #pragma unroll 4
-    for (int c = thread_x; c < whole; c += 32) {
-      const int i1 = 8 * c + head;
-      float X_v3[8];
-      load_near_last_fp16<8>(X_v3, &X[(long long)i0 * C + i1]);
-      float Y_v[8];
-      #pragma unroll
-      for (int v = 0; v < 8; ++v) {
-        const float softmax_c = X_v3[v];  // softmax : Softmax at 12:5
-        const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-        Y_v[v] = quotient_of(softmax_exp2, softmax_sum);
-      }
-      {
-        vector_of<fp16, 8> piece;
-        #pragma unroll
-        for (int v = 0; v < 8; ++v)
-          piece.x[v] = fp16_of_float(Y_v[v]);
-        store_last((vector_of<fp16, 8> *)&Y[(long long)i0 * C + i1], piece);
-      }
-    }
-    if (thread_x <= left && left < C) {
-      const int i1 = (int)(left);
-      const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+  // region softmax: %softmax.c, %softmax.exp2, Y
+  #pragma unroll 2
+  for (int c = thread_x; c < whole; c += 64) {
+    const int i1 = 8 * c + head;
+    float X_v3[8];
+    load_near_last_fp16<8>(X_v3, &X[(long long)i0 * C + i1]);
+    float Y_v[8];
+    #pragma unroll
+    for (int v = 0; v < 8; ++v) {
+      const float softmax_c = X_v3[v];  // softmax : Softmax at 12:5
       const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
-      Y[(long long)i0 * C + i1] = fp16_of_float(quotient_of(softmax_exp2, softmax_sum));
+      Y_v[v] = quotient_of(softmax_exp2, softmax_sum);
     }
+    {
+      vector_of<fp16, 8> piece;
+      #pragma unroll
+      for (int v = 0; v < 8; ++v)
+        piece.x[v] = fp16_of_float(Y_v[v]);
+      store_last((vector_of<fp16, 8> *)&Y[(long long)i0 * C + i1], piece);
+    }
+  }
+  if (thread_x <= left && left < C) {
+    const int i1 = (int)(left);
+    const float softmax_c = float_of_fp16(X[(long long)i0 * C + i1]);  // softmax : Softmax at 12:5
+    const float softmax_exp2 = exp2f((softmax_c - softmax_max) * 1.442695f);  // softmax : Softmax at 12:5
+    Y[(long long)i0 * C + i1] = fp16_of_float(quotient_of(softmax_exp2, softmax_sum));
   }
 }

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from ...ir.body import Binary, Ternary, Unary, walk
+from ...ir.body import Binary, Read, Ternary, Unary, walk
 from ...ir.plan import Plan
+from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.rules import product
 from ...ir.runs import column_run
-from ...ir.traits import extent_of
+from ...ir.traits import extent_of, nodes_of
 from ...target.device import longer_of
 from ..family import Clocks, Conditions, Problem
 from ..parts.boxes import LINE_BYTES
-from ..parts.kept import words_beside
 from ..parts.waiting import BARRIER_CLOCKS, MAP_ISSUE, WAITING_SHARPNESS
-from ..resources import ADDRESSING, allotted, threads_of
-from .declare import declare, rounds_of
+from ..resources import threads_of
+from .declare import rounds_of
 from .match import covered_of, folds_of_columns, is_slanted, length_of, runs_of_columns, tiles_of
 
 PIECE_LOSS = 0.2  # of bandwidth, where a row of threads reads next to nothing of a line
@@ -42,7 +42,7 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     ctas = rows * tiles
     each = -(-length // plan.threads[1])  # elements of a fold, of a thread
     read = sum(product(t.type.shape).evaluate(sizes) * t.type.dtype.bytes for t in region.inputs)
-    item = max((t.type.dtype.bytes for t in region.inputs), default=1)
+    item = _item_of(region)
     line = plan.tile[0] * item
     loss = max(1.0, SECTOR / line, 1 + PIECE_LOSS * (1 - line / LINE_BYTES))
     first = run or runs_of_columns(region)[0]
@@ -50,10 +50,7 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         loss *= (line + SECTOR) / line
     if run and is_slanted(run):  # rows begin anywhere in a sector, and each tile has some of the next one's columns
         loss *= (line + SECTOR / 2) / (covered_of(run, plan.tile[0]) * item)
-    # CTAs on an SM by the registers with which the constants here were fitted
-    registers = allotted(plan, width * words_beside(region, {region.iters[-1].name}, False) + ADDRESSING)
-    fitted = device.arch.ctas_that_fit(declare(plan, problem).smem, registers, threads)
-    resident = max(1, min(fitted, -(-ctas // device.sms)))
+    resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
     many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
     busy = columns / (tiles * (covered_of(run, plan.tile[0]) if run else plan.tile[0]))  # threads that have a column
     under_way = min(ctas, device.sms * resident) * threads * busy * min(each, many) * width * item
@@ -84,6 +81,13 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
             "latency": latency + ends,
         }
     )
+
+
+def _item_of(region: Region) -> int:
+    """Bytes of an element of what is read along columns: a number for each row has no neighbours there."""
+    reads = (n for n in nodes_of(region) if isinstance(n, Read))
+    along = {n.tensor for n in reads if region.iters[-1].name in names_in(n.index)}
+    return max((t.type.dtype.bytes for t in region.inputs if t.name in along), default=1)
 
 
 def _ops_of(region: Region) -> int:

@@ -27,31 +27,21 @@ from ..parts.waiting import (
     handed_out_us,
 )
 from ..problem import Row
-from ..resources import allotted, threads_of
-from .declare import (
-    ADDRESSING,
-    WALKING,
-    beside_of,
-    counted,
-    declare,
-    each_of,
-    has_ends,
-    stays_as_read,
-    team_of,
-)
+from ..resources import threads_of
+from .declare import has_ends, stays_as_read, team_of
 
-CLUSTER_CLOCKS = 2500 / 256  # of each thread of a CTA, of a barrier of a cluster and the reads of its CTAs after it
+CLUSTER_CLOCKS = 4  # of each thread of a CTA, each time as many CTAs, of a cluster's barrier and the reads after it
 SLOW_ISSUE = 8  # plain instructions that take as long as an exponential
 QUOTIENT_ISSUE = 6  # the same of a division by what divides a row
 BYTE_ISSUE = 0.5  # the same of one of four floats that become a word of bytes
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_CLOCKS = 3  # of an instruction that waits for the one before, while no other CTA has its turn
-ALONE_WARPS = 3  # at which half of an SM's instructions are waits
+ALONE_WARPS = 5  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
 IDLE = (
     0.4  # of the time, were all of a turn's elements behind the row's end: with half of them rows take 5 to 50 % more
 )
-UNEVEN = 0.07  # of a wave, what the last CTA ends after the mean
+UNEVEN = 0.2  # of a wave, what the last CTA ends after the mean
 
 LOST = 2  # the power by which rows that are more than L2's share are lost before they are read again
 NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
@@ -74,7 +64,6 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     that is read again comes from L2 then, or from memory where the rows being read do not stay there, and a few
     elements at a time."""
     region, kernel, device, sizes = problem.region, problem.kernel, at.device, at.sizes
-    occupancy = _fitted_ctas(plan, problem, at, is_resident)
     rows, length = (extent_of(g).evaluate(sizes) for g in kernel.groups)
     team, width, moved = team_of(plan), plan.widest, at.work.bytes
     elements = -(-length // (team * width)) * width
@@ -85,7 +74,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     is_apart = reads_apart(region) and kernel.row[-1] not in region.iters
     moved *= LINE_LOSS if is_apart else 1
     waits = 1 if is_resident else -(-length // plan.tile[1]) + ENDS_WAIT * has_ends(plan, region, kernel)
-    resident = max(1, min(occupancy, -(-ctas // device.sms)))
+    resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
     waves = ctas / (device.sms * resident)
     alone = max(1.0, ALONE_CLOCKS / max(1.0, waves)) if rows >= device.sms else 1.0
     is_near = resident * plan.tile[0] * at.work.bytes / max(rows, 1) <= NEAR_BYTES
@@ -120,18 +109,6 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
             "latency": latency,
         }
     )
-
-
-def _fitted_ctas(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> int:
-    """CTAs on an SM by the registers with which the constants here were fitted: of each element at once, and of a walk
-    at most these."""
-    if is_resident and stays_as_read(plan, problem.region, problem.kernel):
-        return at.occupancy
-    row = counted(problem.region, problem.kernel)
-    registers = allotted(plan, 5 * each_of(plan) // 4 + beside_of(plan, row) + ADDRESSING)
-    if not is_resident and not row.is_slow:
-        registers = min(registers, WALKING)
-    return at.device.arch.ctas_that_fit(declare(plan, problem).smem, registers, threads_of(plan))
 
 
 def _read_along(region: Region, kernel: Row, sizes: Mapping[str, int]) -> float:
@@ -195,4 +172,5 @@ def _meeting(plan: Plan) -> float:
     """Clocks in which the threads of a row close a fold."""
     shuffles = SHUFFLE_CLOCKS * math.log2(min(plan.threads[0], 32))
     of_block = 2 * BARRIER_CLOCKS + plan.threads[0] if plan.threads[0] > 32 else 0
-    return shuffles + of_block + (CLUSTER_CLOCKS * plan.threads[0] if plan.cluster else 0)
+    ctas = team_of(plan) // plan.threads[0]
+    return shuffles + of_block + CLUSTER_CLOCKS * plan.threads[0] * math.log2(ctas)
