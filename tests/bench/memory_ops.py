@@ -386,7 +386,8 @@ def word_of(plan: Any) -> str:
     """A plan in the words of `memory_plans_h200.json`."""
     by, width = plan.cluster.shape if plan.cluster else (), plan.widest
     tile, threads, by = ("x".join(map(str, sizes)) for sizes in (plan.tile, plan.threads, by))
-    return f"{plan.algo} {tile} on {threads}" + f" by {by}" * bool(by) + f" width {width}" * (width > 1)
+    word = f"{plan.algo} {tile} on {threads}" + f" by {by}" * bool(by) + f" width {width}" * (width > 1)
+    return word + " in registers" * (plan.algo == "transposed" and not plan.cache)
 
 
 def plans_of(text: str) -> list[str]:

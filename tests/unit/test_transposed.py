@@ -181,8 +181,11 @@ def test_tiles_compute_what_playback_computes(name: str) -> None:
     module = region.parse(region_text(tensors, body))
     assert len(crossed_reads(module.program.regions[0])) == count
     found = [c.plan for c in candidates(module, module.program.regions[0]) if c.plan.algo == "transposed"]
-    blocks = {c.vectorize[0].width for c in found if c.vectorize}
-    assert blocks == BLOCKS.get(name, set()) and len(found) == (2 if count else 0) + 3 * bool(blocks)
+    tiled = [c for c in found if c.cache]
+    blocks = {c.vectorize[0].width for c in tiled if c.vectorize}
+    assert blocks == BLOCKS.get(name, set()) and len(tiled) == (2 if count else 0) + 3 * bool(blocks)
+    handed = {c.vectorize[0].width for c in found if not c.cache}
+    assert handed == {width for width in (2, 4, 8) if blocks and width <= max(blocks)}
     for chosen in found:
         kernels, code = lowered(plan.Module(module, (chosen,)))
         assert [d.code for d in check_plan(plan.Module(module, (chosen,))) if d.is_error] == []
@@ -320,13 +323,26 @@ def test_threads_that_do_not_share_the_blocks_evenly_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])
-@pytest.mark.parametrize(("rows", "columns"), [(16, 131072), (1 << 20, 16), (8192, 8192), (32768, 1024)])
+@pytest.mark.parametrize(("rows", "columns"), [(16, 131072), (1 << 18, 64), (8192, 8192), (32768, 1024)])
 def test_whole_vectors_are_taken_where_they_fit(rows: int, columns: int, dtype: str) -> None:
     """Also of shapes that are so small that a trip to memory is most of the time."""
     tensors = f"in X : {dtype}[{rows}, {columns}]\nout Y : {dtype}[{columns}, {rows}]"
     text = region_text(tensors, f"for i0: {columns}, i1: {rows}\nyield Y[i0, i1] = X[i1, i0]")
     (one,) = to_plan.lower(region.parse(text), device="h200").plans
-    assert (one.algo, one.widest) == ("transposed", {"fp16": 8, "fp32": 4}[dtype])
+    assert (one.algo, one.widest) == ("transposed", {"fp16": 8, "fp32": 4}[dtype]) and one.cache
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "width"), [(8, "fp16", 2), (16, "fp16", 2), (8, "fp32", 2), (16, "fp32", 4)]
+)
+def test_rows_of_a_few_columns_are_turned_in_registers(columns: int, dtype: str, width: int) -> None:
+    """Without a barrier, and with stores as wide as make a warp read the fewest lines."""
+    tensors = f"in X : {dtype}[1048576, {columns}]\nout Y : {dtype}[{columns}, 1048576]"
+    text = region_text(tensors, f"for i0: {columns}, i1: 1048576\nyield Y[i0, i1] = X[i1, i0]")
+    planned = to_plan.lower(region.parse(text), device="h200")
+    (one,) = planned.plans
+    assert (one.algo, one.widest, one.cache) == ("transposed", width, ())
+    assert "barrier" not in gpu.show(to_gpu.lower(planned))
 
 
 def test_a_short_axis_takes_as_many_tiles_as_a_side_of_one() -> None:

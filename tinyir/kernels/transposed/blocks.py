@@ -9,7 +9,7 @@ import math
 from ...ir.body import Axis, Read, Unary, substitute, walk
 from ...ir.expr import ZERO, Expr
 from ...ir.neighbours import ACCESS_BYTES, across_of, crossed_elements, crossed_reads, is_multiple
-from ...ir.plan.fields import Plan
+from ...ir.plan.fields import Plan, Vectorize
 from ...ir.region import Region, Yield
 from ...ir.runs import offset_of
 from ...kit.records import dataclass, replace
@@ -29,11 +29,11 @@ class Sides:
 def sides_of(plan: Plan, region: Region) -> Sides:
     """The sides of a tile in blocks: as near to a square as its area allows; where an axis is known to be shorter, the
     tile is as long as that there, and longer along the other."""
-    block, area = plan.widest, plan.tile[0]
+    area = plan.tile[0]
     along = 1 << -(-(area.bit_length() - 1) // 2)
     across = area // along
-    read = crossed_reads(region)[0]
-    most = [_side_over(axis.size, block) for axis in (region.iters[-1], across_of(region, read))]
+    axes = region.iters[-1], across_of(region, crossed_reads(region)[0])
+    most = [_side_over(axis.size, block) for axis, block in zip(axes, (plan.widest, block_of(region)))]
     if most[1] is not None and most[1] < across:
         along, across = along * across // most[1], most[1]
     elif most[0] is not None and most[0] < along:
@@ -128,7 +128,22 @@ def _behind(region: Region, tensor: str, index: tuple[Expr, ...], axis: str, sid
     return skew if axis not in first.names() and is_multiple(first - skew, side) else None
 
 
-def registers_of(plan: Plan, reads: tuple[Read, ...]) -> int:
+def ways_of(region: Region, is_tiled: bool) -> tuple[tuple[Vectorize, ...], ...]:
+    """How many neighbours of what is written a thread may move at once: a side of a block, or fewer where its columns
+    leave from registers."""
+    side = block_of(region)
+    widths = [w for w in SIDES if w == side or w < side and not is_tiled] if side else []
+    return tuple((Vectorize(region.iters[-1].name, width),) for width in widths)
+
+
+def is_shared(tile: tuple[int, ...], area: int, threads: tuple[int, ...]) -> bool:
+    """Whether a tile is a power of two, of blocks of such an area, and each thread has as many of its blocks."""
+    size = math.prod(tile)
+    is_power = len(tile) == 1 and size & (size - 1) == 0
+    return is_power and size % area == 0 and size // area % math.prod(threads) == 0
+
+
+def registers_of(plan: Plan, region: Region) -> int:
     """Registers of a thread for the blocks of what is read across."""
-    side = plan.widest
-    return sum(math.ceil(side * side * n.dtype.bytes / 4) for n in reads)
+    area = plan.widest * block_of(region)
+    return sum(math.ceil(area * n.dtype.bytes / 4) for n in crossed_reads(region))

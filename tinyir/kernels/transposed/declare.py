@@ -11,7 +11,7 @@ from ...ir.region import Region
 from ..family import Array, Needs, Problem
 from ..parts.arrays import pitch_of
 from ..resources import allotted
-from .blocks import merged, registers_of, sides_of, skew_of
+from .blocks import block_of, merged, registers_of, sides_of, skew_of
 
 ADDRESSING = 16  # registers beside elements,
 OF_BLOCKS = 32  # or beside blocks,
@@ -23,9 +23,9 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes."""
     region = merged(problem.region)
     reads = crossed_reads(region)
-    shared = tuple(tile_of(plan, region, read) for read in reads)
+    shared = tuple(tile_of(plan, region, read) for read in reads) if plan.cache else ()
     if plan.vectorize:
-        wanted = registers_of(plan, reads) + OF_BLOCKS + SKEWED * bool(skew_of(region, plan.widest))
+        wanted = registers_of(plan, region) + OF_BLOCKS + SKEWED * bool(skew_of(region, block_of(region)))
     else:
         wanted = min(AT_ONCE, plan.tile[0] // math.prod(plan.threads)) + ADDRESSING
     return Needs(shared, registers=allotted(plan, wanted))

@@ -23,7 +23,7 @@ from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_elements, crossed_reads
-from ...ir.plan import Plan, Vectorize
+from ...ir.plan import Plan
 from ...ir.region import Region
 from ...kit.records import replace
 from ..family import Problem
@@ -31,7 +31,7 @@ from ..parts.arrays import shared
 from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
-from .blocks import block_of, merged
+from .blocks import block_of, is_shared, merged, ways_of
 from .declare import tile_of
 from .turned import turned_kernel
 
@@ -84,15 +84,9 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
 def check_blocks(plan: Plan, region: Region) -> None:
     """Raises Refused (E1611) for a plan in blocks that are not known to be whole accesses, or whose threads do not
     share the tile evenly."""
-    side = block_of(region)
-    fits = side and plan.vectorize == (Vectorize(region.iters[-1].name, side),) and len(plan.threads) == 1
-    blocks = plan.tile[0] // (side * side) if side else 0
-    if not fits or blocks * side * side != plan.tile[0] or blocks % plan.threads[0] or not _is_power(plan.tile[0]):
+    is_known = plan.vectorize in ways_of(region, bool(plan.cache)) and len(plan.threads) == 1
+    if not is_known or not is_shared(plan.tile, plan.widest * block_of(region), plan.threads):
         raise tile_beyond(plan, "vectorize")
-
-
-def _is_power(size: int) -> bool:
-    return size & (size - 1) == 0
 
 
 def _with_tiles(lines: list[Statement], held: dict[Body, Read]) -> list[Statement]:

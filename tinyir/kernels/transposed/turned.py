@@ -12,7 +12,13 @@ and puts it into a tile, whose rows are written in whole accesses too.
       the values at these neighbours; store Y[i0, i1 + v] over v: 8 = ... vector 8
 
 A row of the tile holds all that is written of one row of blocks, and ends with a vector that nobody uses, so that the
-lanes of a store meet different banks.
+lanes of a store meet different banks. A plan that caches nothing has no tile: threads write the columns of their blocks
+from registers, those that have blocks of one row of them side by side.
+
+    let r = ..., c = ...                                                           a block, of 2 rows of 8 here
+    X.block[a, b] over b: 8 = X[2*r + a, 8*c + b] vector 8
+    for b in 0..8 unroll
+      store Y[8*c + b, 2*r + v] over v: 2 = X.block[v, b] vector 2
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ from ..parts.fold import type_of
 from ..parts.point import Fresh, divides, names_in, needed, split
 from ..parts.side_by_side import SideBySide
 from ..parts.statements import Statements
-from .blocks import Sides, sides_of, skew_of
+from .blocks import Sides, block_of, sides_of, skew_of
 from .declare import tile_of
 
 
@@ -44,7 +50,8 @@ def turned_kernel(plan: Plan, region: Region) -> Kernel:
         grid = grid * axis.size
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
     arrays = tuple(shared(name, tile_of(plan, region, read)) for read, name in turned.tiles.items())
-    body = (*arrays, *where, *turned.filled(), nodes.Barrier("cta"), *turned.written())
+    passed = (*turned.filled(), nodes.Barrier("cta"), *turned.written())
+    body = (*arrays, *where, *(passed if plan.cache else turned.handed()))
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
 
 
@@ -64,10 +71,13 @@ class _Turned:
     def of(plan: Plan, region: Region) -> _Turned:
         reads, fresh, sides = crossed_reads(region), Fresh(names_in(region)), sides_of(plan, region)
         along, across = region.iters[-1], across_of(region, reads[0])
-        tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads}
+        tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads} if plan.cache else {}
         cut = {
             a.name: Axis(fresh.name(f"{a.name}.o"), (a.size + before).ceildiv(side))
-            for a, side, before in ((across, sides.across, skew_of(region, plan.widest) or 0), (along, sides.along, 0))
+            for a, side, before in (
+                (across, sides.across, skew_of(region, block_of(region)) or 0),
+                (along, sides.along, 0),
+            )
         }
         return _Turned(plan, region, fresh, along, across, tiles, cut)
 
@@ -81,32 +91,54 @@ class _Turned:
         side, a, b = self.plan.widest, *map(Expr.of, map(self.fresh.of, "ab"))
         lines: list[Statement] = []
         for read, tile in self.tiles.items():
-            block, beside = self.fresh.name(f"{read.tensor}.block"), {self.across.name: Expr.of(self.across.name) + b}
-            taken = nodes.Assign(Place(block, (a, b)), substitute(read, beside), ((str(b), Expr.of(side)),), side)
+            block, taken = self._taken(read, Expr.of(self.across.name), a, b)
             place = (self.column, self.sides.along * b + side * self.row + a)
             put = nodes.Store(Place(tile, place), Read(block, (a, b), read.dtype), ((str(a), Expr.of(side)),), side)
-            here = nodes.Let(self.along.name, self.corner_along + a)
-            lines += [
-                nodes.Reg(block, type_of(read.dtype, side, side)),
-                *self._taken(here, taken, a, b),
-                nodes.For(str(b), ZERO, Expr.of(side), (put,), unroll=0),
-            ]
+            lines += [*taken, nodes.For(str(b), ZERO, Expr.of(side), (put,), unroll=0)]
         at = self.corner_across + side * self.column
         guard = self._inside(0 if self.skew else side, self.corner_along)
         body = (nodes.Let(self.across.name, at), *((nodes.If(guard, tuple(lines)),) if guard else lines))
         return self._walk(self.sides.along // side, self.sides.across // side, body)
 
-    def _taken(self, here: Statement, taken: nodes.Assign, a: Expr, b: Expr) -> tuple[Statement, ...]:
-        """The lines of a block, each at once; where blocks begin before the first point or end behind the last, those
-        of its elements that are there."""
-        side = Expr.of(self.plan.widest)
-        whole = nodes.For(str(a), ZERO, side, (here, taken), unroll=0)
-        if not self.skew:
-            return (whole,)
-        first, size = Expr.of(self.across.name), self.across.size
-        one = nodes.If((Bound(first + b, ZERO, size),), (replace(taken, over=(), vector=1),))
-        singles = nodes.For(str(a), ZERO, side, (here, nodes.For(str(b), ZERO, side, (one,), unroll=0)), unroll=0)
-        return (nodes.If((Bound(first, ZERO, size - (self.plan.widest - 1)),), (whole,), (singles,)),)
+    def handed(self) -> tuple[Statement, ...]:
+        """Each thread's blocks, and the values of their columns from registers."""
+        side, a, b, v = self.side, *map(Expr.of, map(self.fresh.of, "abv"))
+        first = Expr.of(self.fresh.name(self.across.name))
+        lines: list[Statement] = []
+        near: dict[Read, Body] = {}
+        for read in crossed_reads(self.region):
+            block, taken = self._taken(read, first, a, b)
+            near[read] = Read(block, (v, b), read.dtype)
+            lines += taken
+        values = self._values(near)
+        there = (Bound(Expr.of(self.across.name), ZERO, self.across.size),) if self.skew else ()
+        column = (
+            nodes.Let(self.across.name, first + b),
+            nodes.Let(self.along.name, self.corner_along),
+            *((nodes.If(there, values),) if there else values),
+        )
+        lines.append(nodes.For(str(b), ZERO, Expr.of(side), column, unroll=0))
+        guard = self._inside(0 if self.skew else side, self.corner_along, first)
+        at = nodes.Let(str(first), self.corner_across + side * self.column)
+        body = (at, *((nodes.If(guard, tuple(lines)),) if guard else lines))
+        return self._walk(self.sides.along // self.plan.widest, self.sides.across // side, body)
+
+    def _taken(self, read: Read, first: Expr, a: Expr, b: Expr) -> tuple[str, list[Statement]]:
+        """A block of what is read, from its first column on, each line at once; where blocks begin before the first
+        point or end behind the last, those of its elements that are there."""
+        side, deep = self.side, self.plan.widest
+        block = self.fresh.name(f"{read.tensor}.block")
+        beside = substitute(read, {self.across.name: first + b})
+        taken = nodes.Assign(Place(block, (a, b)), beside, ((str(b), Expr.of(side)),), side)
+        here, count = nodes.Let(self.along.name, self.corner_along + a), Expr.of(deep)
+        whole: Statement = nodes.For(str(a), ZERO, count, (here, taken), unroll=0)
+        if self.skew:
+            one = nodes.If((Bound(first + b, ZERO, self.across.size),), (replace(taken, over=(), vector=1),))
+            singles = nodes.For(
+                str(a), ZERO, count, (here, nodes.For(str(b), ZERO, Expr.of(side), (one,), unroll=0)), unroll=0
+            )
+            whole = nodes.If((Bound(first, ZERO, self.across.size - (side - 1)),), (whole,), (singles,))
+        return block, [nodes.Reg(block, type_of(read.dtype, deep, side)), whole]
 
     def written(self) -> tuple[Statement, ...]:
         """Each thread's neighbours of the output, read from the tiles."""
@@ -161,9 +193,14 @@ class _Turned:
         return sides_of(self.plan, self.region)
 
     @property
+    def side(self) -> int:
+        """Of a block, along the axis that is read along."""
+        return block_of(self.region)
+
+    @property
     def skew(self) -> int:
         """Points that the first access along what is read covers before the first one."""
-        return skew_of(self.region, self.plan.widest) or 0
+        return skew_of(self.region, self.side) or 0
 
     @property
     def corner_across(self) -> Expr:
@@ -175,11 +212,11 @@ class _Turned:
         """Where a block begins along the axis that is written along."""
         return self.sides.along * Expr.of(self.cut[self.along.name].name) + self.plan.widest * self.row
 
-    def _inside(self, columns: int, along: Expr) -> tuple[Bound, ...]:
+    def _inside(self, columns: int, along: Expr, first: Expr | None = None) -> tuple[Bound, ...]:
         """Guards of a block, or of one line of it, where tiles hang over an end: axes are of whole blocks. Of no
         columns there is nothing to guard."""
         lower = ZERO if self.skew else None
-        across = Bound(Expr.of(self.across.name), lower, self.across.size - (columns - 1))
+        across = Bound(first or Expr.of(self.across.name), lower, self.across.size - (columns - 1))
         ends = Bound(along, upper=self.along.size - (self.plan.widest - 1))
         is_whole = not self.skew and divides(self.sides.across, self.across.size)
         return (
