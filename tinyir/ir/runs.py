@@ -292,9 +292,21 @@ def start_of(
     elements, each of which `shared` points share."""
     offset = offset_of(tensor.type.shape, index)
     along = {a.name for group in groups for a in group}
-    numbers = (number_in(group, {a.name: Expr.of(a.name) for a in group}) for group in groups)
+    numbers = (
+        number_in(group, {a.name: Expr.of(a.name) for a in group})
+        for group in groups
+        if _may_follow(offset, group, step, shared)
+    )
     rests = (offset - step * (number // shared if shared > 1 else number) for number in numbers)
     return next((rest for rest in rests if along.isdisjoint(rest.names())), None)
+
+
+def _may_follow(offset: Expr, group: tuple[Axis, ...], step: int, shared: int) -> bool:
+    """Whether a place may have the last axis of a group as a run does: `step` times, or in a floor. It costs less than
+    to subtract the run's number."""
+    if shared > 1:
+        return any(atom.__class__ is Floor for _, monomial in offset.terms for atom in monomial)
+    return not group or step == sum(number for number, monomial in offset.terms if monomial == (group[-1].name,))
 
 
 @functools.lru_cache(maxsize=1 << 14)
