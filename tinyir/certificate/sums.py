@@ -62,6 +62,9 @@ class Sums:
         self.ranges: dict[str, Interval] = {} if around is None else dict(around.ranges)
         self.lets: dict[str, Expr] = {} if around is None else dict(around.lets)  # name - what it means
         self.answers: dict[Expr, Proof | None] = {}
+        self._vain: dict[tuple[Expr, int, int], int] = {}  # the work of a goal that this number of facts does not show
+        self._sought: dict[Expr, int] = {}  # goals that wait for what is shown first, and their places
+        self._met = 0  # the place of the outermost of these that what is sought would rest on
 
     def all(self) -> dict[Expr, bool]:
         """The facts of this block and those around it."""
@@ -75,14 +78,29 @@ class Sums:
             if block.answers.get(goal) is not None:
                 return block.answers[goal]
             block = block.around
-        if goal not in self.answers:
-            self.answers[goal] = None  # what is shown first may not rest on it
-            found = self._search(goal, depth)
-            if found is None and depth < 2:
-                del self.answers[goal]
-                return None
+        if goal in self._sought:  # what is shown first may not rest on it
+            self._met = min(self._met, self._sought[goal])
+            return None
+        if goal in self.answers:
+            return self.answers[goal]
+        key, place = (goal, depth, self._size()), len(self._sought)
+        if key in self._vain:
+            if self.work is not None:
+                self.work -= self._vain[key]  # which a search has, however often it is done
+            return None
+        met, self._met, self._sought[goal], before = self._met, place, place, self.work
+        found = self._search(goal, depth)
+        del self._sought[goal]
+        if found is not None or depth == 2:
             self.answers[goal] = found
-        return self.answers[goal]
+        elif self._met == place and (self.work is None or self.work >= 0):
+            self._vain[key] = (before or 0) - (self.work or 0)
+        self._met = min(met, self._met)
+        return found
+
+    def _size(self) -> int:
+        """How many facts there are."""
+        return len(self.facts) + (0 if self.around is None else self.around._size())
 
     def _search(self, goal: Expr, depth: int) -> Proof | None:
         known = self.all()
@@ -90,14 +108,14 @@ class Sums:
             return Proof((), (Term(1, (None,)), Term(1, (goal,))))
         first: dict[Expr, tuple[Term, ...]] = {}
         for stage in range(3 if depth else 1):
-            found: list[Fact] = [Fact(rounded(-goal - 1), (None,))]
+            found, denied = [Fact(rounded(-goal - 1), (None,))], _Denied()
             for _ in _rounds(found, known, goal, bool(stage), self.most):
                 count("sums sought")
                 if self.work is not None:
                     self.work -= len(found)
                     if self.work < 0:
                         return None
-                terms = _refuted(found)
+                terms = denied.refuted(found)
                 if terms is not None:
                     return Proof(needed({fact: (fact, sum_of) for fact, sum_of in first.items()}, terms), terms)
             if stage < 2 and depth:
@@ -250,26 +268,39 @@ def _factors(seen: set[Monomial], naturals: set) -> Iterator[tuple[Monomial, set
     yield from found.items()
 
 
-def _refuted(facts: Sequence[Fact]) -> tuple[Term, ...] | None:
-    """The terms of facts that cannot all be >= 0, or None where the simplex method finds none."""
-    numbers: dict[Monomial, int] = {}
-    simplex, added = Simplex(), []
-    for fact in facts:
-        for sign in (1, -1) if fact.is_equal else (1,):
-            terms = {numbers.setdefault(m, len(numbers)): sign * c for c, m in fact.value.terms if m}
-            if terms:
-                simplex.add(terms, sign * fact.value.offset)
-                added.append((fact, sign))
-    try:
-        if simplex.solve():
+class _Denied:
+    """The facts of a search, which grow until some of them cannot all be >= 0. A question goes on from the corner that
+    the one before it has found."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._numbers: dict[Monomial, int] = {}
+        self._simplex = Simplex()
+        self._added: list[tuple[Fact, int]] = []  # by the numbers of slacks
+        self._count = 0  # facts that it has
+
+    def refuted(self, facts: Sequence[Fact]) -> tuple[Term, ...] | None:
+        """The terms of facts that cannot all be >= 0, or None where the simplex method finds none. `facts` are those of
+        the last question and others behind them."""
+        for fact in facts[self._count :]:
+            for sign in (1, -1) if fact.is_equal else (1,):
+                terms = {self._numbers.setdefault(m, len(self._numbers)): sign * c for c, m in fact.value.terms if m}
+                if terms:
+                    self._simplex.add(terms, sign * fact.value.offset)
+                    self._added.append((fact, sign))
+        self._count = len(facts)
+        try:
+            if self._simplex.solve():
+                return None
+        except Lost:
+            self._begin()  # it may be in the middle of a step
             return None
-    except Lost:
+        for key, row in self._simplex.basic.items():
+            if key < -1 and row.get(-1, 0) < 0 and all(k < 0 and (k == -1 or c <= 0) for k, c in row.items()):
+                return _solved([self._added[-2 - k] for k in (key, *row) if k < -1])
         return None
-    for key, row in simplex.basic.items():
-        if key < -1 and row.get(-1, 0) < 0 and all(k < 0 and (k == -1 or c <= 0) for k, c in row.items()):
-            support = [added[-2 - k] for k in (key, *row) if k < -1]
-            return _solved(support)
-    return None
 
 
 def _solved(support: Sequence[tuple[Fact, int]]) -> tuple[Term, ...] | None:
