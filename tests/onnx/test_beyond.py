@@ -228,3 +228,20 @@ def test_products_with_a_group_for_each_place_are_refused() -> None:
     )
     with pytest.raises(Refused, match="E0124"):
         to_json(model.SerializeToString())
+
+
+def test_the_checker_reads_the_file_s_own_bytes_unless_nodes_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    nodes = [helper.make_node("Relu", ["x"], ["h"]), helper.make_node("Exp", ["h"], ["y"])]
+    seen: list[type] = []
+    check = onnx.checker.check_model
+
+    def watched(model: Any) -> None:
+        seen.append(type(model))
+        check(model)
+
+    monkeypatch.setattr(onnx.checker, "check_model", watched)
+    for order in (nodes, nodes[::-1]):
+        model = helper.make_model(helper.make_graph(order, "g", values[:1], values[1:]), ir_version=8)
+        to_json(model.SerializeToString(), "g.onnx")
+    assert seen == [bytes, onnx.ModelProto]

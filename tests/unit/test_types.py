@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyir import front
+from tinyir.front.builder import rounded
+from tinyir.front.program.program import _literal
 from tinyir.ir import tiny
 from tinyir.ir.rules import holds_product
 from tinyir.ir.types import DTYPES, is_exact, promote, round_to, show_number
+
+from .effort import counted
 
 FLOATS = [d for d in DTYPES.values() if d.is_float]
 
@@ -98,3 +102,13 @@ def test_what_a_multiplication_may_widen_to() -> None:
 def test_bytes_are_numbered_by_integers_of_64_bits(extent: int, codes: list[str]) -> None:
     text = f"graph main(x: f32[{extent}]) -> (y: f32[{extent}]) {{ return relu(x) }}"
     assert [d.code for d in tiny.check(front.read(text))] == codes
+
+
+def test_each_number_of_a_table_is_spelt_once() -> None:
+    dtype = DTYPES["fp32"]
+    table = np.tile(np.float32([-0.0, 0.0, 0.1, 3.0, np.inf, np.nan, 1e-9]), (200, 10))
+    calls, (value, plain) = counted(_literal, table, table[0, 0], dtype)
+    assert calls < table.size
+    assert plain[1][:7] == [-0.0, 0.0, 0.1, 3.0, "inf", "nan", 1e-9] and str(plain[1][0]) == "-0.0"
+    found = rounded(dtype, value)
+    assert np.array_equal(np.float32(found), table, equal_nan=True) and str(found[1][:2]) == "(-0.0, 0.0)"

@@ -30,6 +30,7 @@ from .limits import Limits
 MAX_NAME = 64  # characters; a longer one keeps its head and gets a digest
 MAX_VALUES = 1_000_000
 
+_NUMBERS = frozenset((int, float, bool))
 _PART = {"RESHAPE": "r", "PERMUTE": "t", "EXPAND": "x", "CAST": "c", "CONST": "k"}
 
 
@@ -410,7 +411,7 @@ def rounded(dtype: DType, value: Any) -> Any:
     if isinstance(value, Expr):
         return value
     if isinstance(value, (tuple, list)):
-        return tuple(rounded(dtype, v) for v in value)
+        return tuple([number_of(dtype, v) if v.__class__ in _NUMBERS else rounded(dtype, v) for v in value])
     return number_of(dtype, value)
 
 

@@ -272,9 +272,9 @@ def literal_shape(literal: Any) -> tuple[int, ...]:
     """The shape of nested lists; ragged lists give the shape of the first branch, with -1 where another differs."""
     if not isinstance(literal, tuple):
         return ()
+    if tuple not in set(map(type, literal)):  # a row of numbers, or none
+        return (len(literal),)
     inner = [literal_shape(i) for i in literal]
-    if not inner:
-        return (0,)
     return (len(literal), *inner[0]) if all(i == inner[0] for i in inner) else (len(literal), -1)
 
 

@@ -6,6 +6,7 @@ products and floors of them.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 
@@ -86,6 +87,11 @@ def number_of(dtype: DType, value: float | int | bool) -> float | int | bool:
     Raises Refused (E1026) for a number out of the dtype's range, and for one of another kind: true or a fraction as an
     integer, true as a float, anything but true, false, 0 and 1 as a bool. A whole float is an integer, since JSON has
     one kind of number."""
+    is_zero = value.__class__ is float and value == 0.0  # 0.0 and -0.0 would be one key
+    return _stated(dtype, value) if is_zero else _number_of(dtype, value)
+
+
+def _stated(dtype: DType, value: float | int | bool) -> float | int | bool:
     if isinstance(value, bool) or dtype.kind == "b":
         is_value = dtype.kind == "b" and (isinstance(value, bool) or isinstance(value, int) and value in (0, 1))
     elif dtype.is_integer:
@@ -95,6 +101,9 @@ def number_of(dtype: DType, value: float | int | bool) -> float | int | bool:
     if not is_value:
         raise refuse("E1026", value=show_number(value), dtype=dtype, range=_range_of(dtype))
     return round_to(dtype, value)
+
+
+_number_of = functools.lru_cache(maxsize=4096, typed=True)(_stated)  # tables have few numbers
 
 
 def _is_float_of(dtype: DType, value: float | int) -> bool:
@@ -132,6 +141,14 @@ def show_number(value: float | int | bool, dtype: DType | None = None) -> str:
         return "nan"
     if value in (math.inf, -math.inf):
         return "inf" if value > 0 else "-inf"
+    if not value:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    return _shortest(float(value), dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _shortest(value: float, dtype: DType | None) -> str:
+    """The spelling of a number other than 0, of which tables have few."""
     text = repr(value)
     if dtype is not None and dtype.is_float and dtype.bits < 64:
         for digits in range(1, 17):

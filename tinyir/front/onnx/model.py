@@ -40,9 +40,9 @@ def load(raw: bytes) -> Any:
         version, newest = opsets_of(model).get("", OLDEST), onnx.defs.onnx_opset_version()
         if version > newest:
             raise refuse("E0122", given=version, oldest=OLDEST, newest=newest)
-        for graph in (model.graph, *model.functions):
-            sort_nodes(graph)
-        onnx.checker.check_model(_for_checker(model) or model)
+        moved = [sort_nodes(graph) for graph in (model.graph, *model.functions)]
+        # a message is made bytes for it, which takes as long as the check
+        onnx.checker.check_model(_for_checker(model) or (model if any(moved) else raw))
     except (DecodeError, onnx.checker.ValidationError, ValueError) as fault:
         raise refuse("E0121", reason=" ".join(str(fault).split())[:200] or type(fault).__name__) from None
     if _is_garbled(model):

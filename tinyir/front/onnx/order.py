@@ -9,25 +9,26 @@ from typing import Any
 from ..order import in_order
 
 
-def sort_nodes(graph: Any) -> None:
+def sort_nodes(graph: Any) -> bool:
     """Put the nodes of a graph, and of the graphs in it, in order, in place; those that read one another in a circle
-    stay as they are."""
+    stay as they are. Whether any has moved."""
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
-    waits = []
+    waits, has_moved = [], False
     for index, node in enumerate(graph.node):  # noqa: B007
         for body in graphs_of(node):
-            sort_nodes(body)
+            has_moved = sort_nodes(body) or has_moved
         waits.append({maker[name] for name in _read(node) if name in maker})
     if all(max(w, default=-1) < index for index, w in enumerate(waits)):
-        return
+        return has_moved
     ordered, circle = in_order(waits)
     if circle:
-        return
+        return has_moved
     nodes = [type(graph.node[index])() for index in ordered]
     for copy, index in zip(nodes, ordered):
         copy.CopyFrom(graph.node[index])
     del graph.node[:]
     graph.node.extend(nodes)
+    return True
 
 
 def _read(node: Any) -> Iterator[str]:

@@ -227,12 +227,22 @@ def _literal(value: np.ndarray, first: Any, dtype: DType) -> tuple[Any, Any]:
     if value.tobytes() == value.dtype.type(first).tobytes() * value.size:
         return first.item() if dtype.kind != "f" else float(first), _scalar(first, dtype)
 
-    def nested(array: np.ndarray, read: Any, many: type) -> Any:
-        return many(nested(a, read, many) for a in array) if array.ndim else read(array[()])
+    numbers = value.astype(np.float64) if dtype.is_float else value
+    return _rows(numbers.tolist()), _spelt(value, dtype)
 
-    return nested(value, float if dtype.is_float else lambda v: v.item(), tuple), nested(
-        value, lambda v: _scalar(v, dtype), list
-    )
+
+def _rows(value: Any) -> Any:
+    """Nested lists as tuples."""
+    return tuple(map(_rows, value)) if value and isinstance(value[0], list) else tuple(value)
+
+
+def _spelt(value: np.ndarray, dtype: DType) -> list:
+    """An array as JSON has it; each number is spelt once."""
+    if not dtype.is_float:
+        return value.tolist()
+    distinct, places = np.unique(value.view(f"u{value.itemsize}"), return_inverse=True)
+    spelt = np.array([_scalar(number, dtype) for number in distinct.view(value.dtype)], object)
+    return spelt[places.reshape(value.shape)].tolist()
 
 
 def _scalar(value: Any, dtype: DType) -> Any:
