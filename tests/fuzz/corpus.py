@@ -1,10 +1,12 @@
-"""Right inputs to begin from: the samples at every stage, the golden cases' texts of front ends, and small ONNX models;
-and which commands read them."""
+"""Right inputs to begin from: the samples at every stage, the golden cases' texts, and the plans of every family's
+cases; and which commands read them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.unit.families import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 # characters of a text: the largest samples take seconds each, and have no statement that smaller ones have not
@@ -73,4 +75,5 @@ def seeds() -> tuple[Seed, ...]:
         )
         if kind and text.strip():
             found.append(Seed(file.stem, text, READERS[kind]))
+    found += [Seed(name, text, READERS["plan"]) for name, text in CASES.items()]
     return tuple(found)

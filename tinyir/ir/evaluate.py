@@ -40,8 +40,8 @@ def compute_dtype(dtype: DType) -> np.dtype:
 
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     """`array` as `dtype`: floats round to nearest even, integers wrap; a float becomes an integer by dropping its
-    fraction, saturates at the range of the integer, and NaN becomes 0 (as the GPU's conversion does; NumPy leaves these
-    two cases open)."""
+    fraction, saturates at the range of the integer, and NaN becomes 0 (NumPy leaves these two cases open, and a GPU
+    makes 0 of NaN where no side has 64 bits)."""
     target = numpy_dtype(dtype)
     if array.dtype == target:
         return array

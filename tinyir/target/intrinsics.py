@@ -116,6 +116,8 @@ def _integer(name: str) -> Intrinsic:
                 else f"max({dtype.lowest}, min({text}, {dtype.highest}))"
             )
             text = f"({dtype.cuda}){within}"
+        if source == "double" or dtype.bits == 64:  # there the card makes another number of NaN
+            text = f"x == x ? {text} : 0"
         lines.append(f"__device__ __forceinline__ {dtype.cuda} {name}_of({source} x) {{ return {text}; }}")
     return Intrinsic(f"{name}_of", "\n".join(lines))
 

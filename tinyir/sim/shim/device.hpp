@@ -175,13 +175,14 @@ inline float __saturatef(float a) { return a > 0 ? (a < 1 ? a : 1) : 0; }
 inline float rsqrtf(float a) { return 1.0f / sqrtf(a); }
 inline double rsqrt(double a) { return 1.0 / sqrt(a); }
 
-// CUDA's conversions saturate and send NaN to 0 (PTX cvt), where C++ leaves both undefined.
+// CUDA's conversions saturate, where C++ leaves it undefined. NaN becomes 0, but where either side has 64 bits it becomes
+// the number whose highest bit alone is set (PTX cvt).
 template <class Int, class Float>
 inline Int tinyir_saturated(Float v) {
   constexpr bool is_signed = Int(-1) < Int(0);
   constexpr int digits = int(sizeof(Int)) * 8 - is_signed;
   const Int highest = Int(((Int(1) << (digits - 1)) - 1) * 2 + 1), lowest = is_signed ? Int(-highest - 1) : Int(0);
-  if (v != v) return 0;
+  if (v != v) return sizeof(Int) == 8 || sizeof(Float) == 8 ? Int(highest / 2 + 1) * (is_signed ? -2 : 1) : 0;
   if (v >= Float(highest)) return highest;
   if (v <= Float(lowest)) return lowest;
   return Int(v);
