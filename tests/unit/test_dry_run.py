@@ -39,6 +39,8 @@ from .turns import in_turn
 NEVER_ROUND = {"flash of a chunk", "hopper windows of volumes"}
 # A CTA that has one tile stages one output, in the first of two slots.
 ONE_SLOT = {("flash by a warp", "O.out")}
+# All columns of a row of Q are one step, and so is all that has one scale.
+ONE_STEP = {"warps with a mask", "warps with narrow rows", "words along columns", "words of a row"}
 EACH = 4  # mutants of a rule, from as many cases as have them
 
 
@@ -309,6 +311,15 @@ def test_inputs_of_a_case_reach_every_slot(name: str) -> None:
     sets = [dict(s.sizes) for s in module.plans.program.model.shape_sets] or [{}]
     for kernel in module.kernels:
         assert not slots_left(kernel, sets).keys() - {ring for case, ring in ONE_SLOT if case == name}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sums_of_products_have_a_second_step(name: str) -> None:
+    """What is begun anew in each step is seen by no simulation in which there is one."""
+    loops = [s for kernel in module_of(name).kernels for s in statements(kernel.body) if isinstance(s, nodes.For)]
+    adding = [s for s in loops if any(isinstance(i, (nodes.Wgmma, nodes.Mma)) for i in statements(s.body))]
+    once = [s.name for s in adding if (rest := (s.high - s.low - s.step).constant) is not None and rest <= 0]
+    assert bool(once) is (name in ONE_STEP), once
 
 
 def slots_left(kernel: Kernel, sets: list[dict[str, int]]) -> dict[str, set[int]]:
