@@ -21,6 +21,7 @@ from .trial import Fault, faults_of
 
 LIMIT = 60  # seconds of CPU: a run that ends at all ends within a few, on any machine
 TOGETHER = 25  # programs in one compiled text: a compiler's start costs more than a small kernel
+BESIDE = 10  # texts in one child: a fork costs as much as reading a text
 TRIALS = 120
 
 
@@ -60,11 +61,13 @@ def _judged(stream: str, number: int, line: tuple[str, ...], raw: bytes, ending:
 
 
 def texts(numbers: range, folder: Path) -> Runs:
-    """Texts of all languages, with pieces exchanged or characters changed, over the commands that read them."""
+    """Texts of all languages, with pieces exchanged or characters changed, over the commands that read them: several in
+    one child, and each in one of its own where one of them ends badly."""
     corpus = seeds()
     every = tuple(seed.text for seed in corpus)
     warmed: set[tuple[str, ...]] = set()
-    for number in numbers:
+
+    def drawn(number: int) -> tuple[tuple[str, ...], bytes]:
         draw = random.Random(f"text {number}")
         seed = draw.choice(corpus)
         line = draw.choice(seed.lines)
@@ -74,7 +77,15 @@ def texts(numbers: range, folder: Path) -> Runs:
         if line not in warmed:
             warmed.add(line)
             sandbox.warm(line[0], line[1:], seed.text.encode())
-        yield _judged("texts", number, line, raw, sandbox.run(line[0], line[1:], raw, LIMIT))
+        return line, raw
+
+    for first in range(numbers.start, numbers.stop, BESIDE):
+        group = {number: drawn(number) for number in range(first, min(first + BESIDE, numbers.stop))}
+        codes = sandbox.codes_of(list(group.values()), LIMIT)
+        is_good = len(codes) == len(group) and {*codes} <= {*GOOD}
+        for number, (line, raw) in group.items():
+            alone = None if is_good else sandbox.run(line[0], line[1:], raw, LIMIT)
+            yield alone and _judged("texts", number, line, raw, alone)
 
 
 def _of_bytes(

@@ -62,6 +62,13 @@ def run(command: str, arguments: Sequence[str], text: bytes, seconds: int = 20, 
     return forked(work, seconds)
 
 
+def codes_of(runs: Sequence[tuple[Sequence[str], bytes]], seconds: int) -> list[int]:
+    """The exit codes of command lines on texts, one after another in one child; none where it is ended before."""
+    return list(
+        forked(lambda: (0, b"", bytes(_called(line[0], line[1:], text) for line, text in runs)), seconds).printed
+    )
+
+
 def forked(work: Callable[[], tuple[int, bytes, bytes]], seconds: int, memory: int = MEMORY) -> Ending:
     """How `work` ends in a child: it gives an exit code, what is said, and what is printed. A child that takes longer
     than `seconds` of CPU is ended by a signal, and so is one that waits for ever: after a hundred times as long by the

@@ -3,14 +3,16 @@ tries, always the same one, and what it has found once."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tinyir.sim.host import COMPILERS
 
-from . import cases, runs
+from . import cases, runs, sandbox
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 QUICK = {"texts": 230, "onnx": 70, "pt2": 30, "programs": 50}
@@ -33,6 +35,20 @@ def test_nothing_ends_badly(stream: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", runs.STREAMS)
 def test_nothing_of_thousands_ends_badly(stream: str, tmp_path: Path) -> None:
     assert ended_badly(stream, range(QUICK[stream], ALL[stream]), tmp_path) == []
+
+
+def test_a_text_that_ends_badly_is_found_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, right = os.getpid(), sandbox._called
+
+    def called(command: str, arguments: Sequence[str], text: bytes) -> int:
+        code = right("tiny-check", (), b"")
+        return 70 if os.getpid() != parent and b"reduce" in text else code
+
+    monkeypatch.setattr(sandbox, "_called", called)
+    together = [find is not None for find in runs.texts(range(60), tmp_path)]
+    monkeypatch.setattr(runs, "BESIDE", 1)
+    assert together == [find is not None for find in runs.texts(range(60), tmp_path)]
+    assert 0 < sum(together) < len(together)
 
 
 @needs_host_compiler
