@@ -266,7 +266,7 @@ def _complaints(stage: str, text: Any) -> list[Fault]:
     if not wrong and language.parse(language.show(text)) != text:
         return [Fault(stage, "another text", "what is printed does not read as what was printed")]
     if not wrong and hasattr(language, "validate"):
-        wrong = [d for d in language.validate(text) if d.is_error]
+        wrong = [d for d in (*language.validate(text), *language.confirm(text)) if d.is_error]
     return [Fault(stage, f"refused {d.code}", f"{d.at} {dict(d.facts)}") for d in wrong[:1]]
 
 

@@ -129,7 +129,7 @@ def _scan(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     ahead = Expr.of("k0") - _i(axis) if value.attr("reverse") else _i(axis) - "k0"
     order = Bound(ahead, Expr.of(1 if value.attr("exclusive") else 0))
     neutral = REDUCERS[value.attr("op")].neutral
-    dtype = operands[0].dtype
+    dtype = value.attr("dtype")  # in which elements are put together
     return (
         Meaning(
             (*same.constraints, order),

@@ -67,7 +67,8 @@ class _Validation:
         self.values = module.tiny.value_of()
         self.symbols = module.tiny.model.symbols()
         self.ranges = module.ranges()
-        self.known: dict[str, tuple[str | None, Denotation]] = {}
+        self.composed: dict[str, tuple[Entry, Access]] = {}  # movements that are right: where their elements come from
+        self.right: set[Any] = set()  # what is asked of accesses that are right
 
     def faults(self, made: Mapping[str, Entry]) -> Iterator[Diag]:
         for value, entry in zip(self.module.tiny.values, self.module.entries):
@@ -118,23 +119,44 @@ class _Validation:
                 yield Diag("E1221", value.name, {"word": word, "operand": value.operands[at], **point}, value.span)
                 return
         if OPS[value.op].is_movement:
-            try:
-                self.known[value.name] = (entry.sources[at].source, self._claim(entry, entry.sources[at], None))
-            except NotAffine:
-                pass
+            self.composed[value.name] = entry, entry.sources[at]
 
     def _difference(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> dict[str, Any] | None:
-        """Where the access and the program differ: facts for the message, or None."""
+        """Where the access and the program differ: facts for the message, or None. What is asked of the layers of a
+        network differs in names alone, and is asked once."""
+        asked = self._asked(value, entry, access, at)
+        if asked not in self.right:
+            found = self._found(value, entry, access, at)
+            if found is not None:
+                return found
+            self.right.add(asked)
+        return None
+
+    def _asked(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> Any:
+        """All that an answer depends on, without names of values."""
+        chain, here = [(value, at)], value.operands[at]
+        while here != access.source and here in self.values and OPS[self.values[here].op].is_movement:
+            chain.append((self.values[here], 0))
+            here = self.values[here].operands[0]
+        steps = [(v.op, v.attrs, v.type, tuple(self.types[o] for o in v.operands), n) for v, n in chain]
+        claimed = [
+            (p.guard, p.target.index if isinstance(p.target, Read) else show_number(p.target.value))
+            for p in access.pieces
+        ]
+        return entry.axes, tuple(steps), tuple(claimed), here == access.source
+
+    def _found(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> dict[str, Any] | None:
         try:
             found = self._compare(value, entry, access, at, None)
             if found is None or found["is_certain"]:
                 return _without_certainty(found)
         except NotAffine:
             pass
-        for sizes in TRIED:
-            found = self._compare(
-                value, entry, access, at, {s: sizes[n % len(sizes)] for n, s in enumerate(self.symbols)}
-            )
+        within = {name: (low, high) for name, low, high in self.ranges}
+        for numbers in TRIED:
+            sizes = {s: numbers[n % len(numbers)] for n, s in enumerate(self.symbols)}
+            sizes |= {s: min(max(sizes[s], low), high) for s, (low, high) in within.items()}
+            found = self._compare(value, entry, access, at, sizes)
             if found is not None:
                 return _without_certainty(found)
         return None
@@ -211,13 +233,23 @@ class _Validation:
         """What the program says, down to the value `end`."""
         found, here = self._step(value, at, space), value.operands[at]
         while here != end and here in self.values and OPS[self.values[here].op].is_movement:
-            known = self.known.get(here) if sizes is None else None
-            if known is not None and (known[0] == end or end is None):
+            known = self._known(here, end) if sizes is None else None
+            if known is not None:
                 found, here = found.then(here, known[1]), known[0] or ""
             else:
                 below = self.values[here]
                 found, here = found.then(here, self._step(below, 0, space)), below.operands[0]
         return found
+
+    def _known(self, name: str, end: str | None) -> tuple[str | None, Denotation] | None:
+        """What a movement on the way is, as the book has it and was found right, where that ends where it shall."""
+        entry, access = self.composed.get(name, (None, None))
+        if entry is None or access is None or end is not None and access.source != end:
+            return None
+        try:
+            return access.source, self._claim(entry, access, None)
+        except NotAffine:
+            return None
 
     def _step(self, value: tiny.Value, at: int, space: _Space) -> Denotation:
         operands = [self.types[o] for o in value.operands]

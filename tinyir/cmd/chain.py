@@ -8,6 +8,7 @@ from typing import Any
 from ..ir.pipeline import STAGES
 from ..kit.cli import Session, must_be_faultless
 from ..kit.diag import refuse
+from ..kit.held import is_marked, mark
 from ..kit.phrase import Phrase
 from . import tiny_plan, tiny_region
 from .source import must_hold
@@ -50,5 +51,8 @@ def chain(session: Session, text: str, last: str) -> Iterator[tuple[str, Any]]:
             module = session.timed("tuned", lambda: tiny_plan.with_tuned(module, args, session.notes))  # noqa: B023
         found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
         must_be_faultless(found)
+        if following == "index" and not is_marked(asked := f"{following}\n{text}"):
+            must_be_faultless(language_of("index").confirm(module))
+            mark(asked)
         must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads
         yield following, module

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from .. import __version__
 from .diag import Diag, Refused, refuse
 from .files import NO_ROOM, unwritable, write_whole
-from .held import mark
+from .held import is_marked, mark
 from .options import SHELLS, Completion, Parser, abandon, locale, time_word
 from .phrase import Phrase, why_of
 from .progress import hush, watching
@@ -305,7 +305,8 @@ def filter_main(
         found = session.timed(f"check {language.STAGE}", lambda: language.check(result))
         must_be_faultless(found)
         text = session.timed("show", lambda: language.show(result))
-        if not found:
+        if not found and not is_marked(text):
+            must_be_faultless(language.confirm(result))
             mark(text)  # what was lowered states what its program means: the next filter need not ask
         session.write(text)
 

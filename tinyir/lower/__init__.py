@@ -26,6 +26,9 @@ def lower_to(stage: str, module: Any, arch: str, card: str | None = None, **how:
     return lowering.lower(module, arch=arch, device=card, **how)
 
 
+MOST_STEPS = 20_000_000  # of isl's, for a book
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """The verbs of a stage as the pipeline speaks them: where a text contains plans, `check` asks the families too.
@@ -43,6 +46,21 @@ class Language:
         blocks and edges (E1222), the analysis of regions (E1413). A text that a filter printed costs the work of that
         filter and no question to isl beyond it."""
         return _validated(self.STAGE, module)
+
+    def confirm(self, module: Any) -> list[Diag]:
+        """What a module that was just lowered states and its program does not mean. Of a book each map is held against
+        the ops that it is of, for all sizes, and each kind of access once (E1221, E1223, E1304), as far as isl answers
+        within MOST_STEPS. Nothing is asked of other stages."""
+        if self.STAGE != "index":
+            return []
+        from ..analysis.validate import validate_index
+        from ..ir.sets import within_steps
+        from ..kit.work import span
+
+        found: list[Diag] = []
+        with span("confirm"), within_steps(MOST_STEPS):
+            found += validate_index(module)
+        return found
 
 
 def language_of(stage: str) -> Language:
