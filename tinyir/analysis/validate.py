@@ -124,6 +124,8 @@ class _Validation:
     def _difference(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> dict[str, Any] | None:
         """Where the access and the program differ: facts for the message, or None. What is asked of the layers of a
         network differs in names alone, and is asked once."""
+        if self._is_own(value, entry, access, at):
+            return None
         asked = self._asked(value, entry, access, at)
         if asked not in self.right:
             found = self._found(value, entry, access, at)
@@ -131,6 +133,20 @@ class _Validation:
                 return found
             self.right.add(asked)
         return None
+
+    def _is_own(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> bool:
+        """Whether an access is word for word what the op reads, along axes as long as its operand's."""
+        read, operands = access.read, [self.types[o] for o in value.operands]
+        if read is None or read.source != value.operands[at]:
+            return False
+        meaning = meanings_of(value, operands)[at]
+        meant = {b.expr.name: b.equals for b in meaning.constraints if b.equals is not None}
+        sizes = {a.name: a.size for a in entry.axes}
+        is_same = meaning.fill is None and len(meant) == len(meaning.constraints) == len(read.index)
+        return is_same and all(
+            meant.get(f"o{n}") == e and sizes.get(e.name or "") == size
+            for n, (e, size) in enumerate(zip(read.index, operands[at].shape))
+        )
 
     def _asked(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> Any:
         """All that an answer depends on, without names of values."""
