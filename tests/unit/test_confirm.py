@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.runs import program_of
-from tinyir import front
+from tinyir import front, lower
 from tinyir.analysis import validate
 from tinyir.ir import index, tiny
 from tinyir.ir.expr import Expr
+from tinyir.kit import work
 from tinyir.kit.records import replace
 from tinyir.lower import index as to_index
 from tinyir.lower import language_of
@@ -57,6 +58,13 @@ def test_the_layers_of_a_network_are_asked_once(monkeypatch: pytest.MonkeyPatch)
         return len(asked)
 
     assert questions(4) == questions(2) > 0
+
+
+def test_what_isl_does_not_answer_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower, "MOST_STEPS", 10)
+    before = work.counts.get("books unconfirmed", 0)
+    assert LANGUAGE.confirm(to_index.lower(front.read(bert(layers=1).text))) == []
+    assert work.counts["books unconfirmed"] == before + 1
 
 
 @pytest.mark.parametrize("seed", [81000100, 81000101, 82000459, 81000653, 81001200])

@@ -55,12 +55,14 @@ class Language:
             return []
         from ..analysis.validate import validate_index
         from ..ir.sets import within_steps
-        from ..kit.work import span
+        from ..kit.work import count, span
 
-        found: list[Diag] = []
+        found: list[Diag] | None = None
         with span("confirm"), within_steps(MOST_STEPS):
-            found += validate_index(module)
-        return found
+            found = validate_index(module)
+        if found is None:
+            count("books unconfirmed")
+        return found or []
 
 
 def language_of(stage: str) -> Language:
