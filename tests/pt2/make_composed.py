@@ -432,10 +432,74 @@ def programs() -> dict[str, Program]:
         ),
         (normal(9),),
     )
+    # --- what shares memory
+    found["views_that_are_written_to"] = views_written, (x, normal(4), normal(3, 2))
+    found["wholes_that_are_written_to"] = wholes_written, (x,)
+    # --- modes of torch
+    found["modes"] = Modes(), (x, normal(4, 5))
+    found["short_transforms"] = (
+        lambda a, w: (
+            torch.stft(a, 8, 3, window=w, return_complex=True).abs(),
+            torch.view_as_real(
+                torch.stft(a[0], 10, 4, 8, w, center=False, normalized=True, onesided=False, return_complex=True)
+            ),
+        ),
+        (normal(2, 30), torch.rand(8)),
+    )
     # --- recurrent cells
     cells = torch.nn.LSTMCell(4, 5), torch.nn.GRUCell(4, 5), torch.nn.RNNCell(4, 5, bias=False)
     found["cells"] = Cells(*cells), (x, normal(3, 5))
     return found
+
+
+def views_written(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
+    """To parts of parts, in steps, turned, and twice."""
+    d = torch.zeros(3, 4)
+    first, second = d[0], d.t()
+    first.copy_(b)
+    d[:, 1::2] = c
+    d[-1, 2:].mul_(3)
+    e = a.clone()
+    e.unsqueeze(0).permute(2, 0, 1)[3, 0, 1:] += 5
+    for row in e.unbind(0):
+        row.sub_(row.mean())
+    low, high = e.split([1, 3], 1)
+    high[:, ::2].fill_(2)
+    low.clamp_(min=0)
+    f = a.exp()
+    f.view(2, 6)[1, 1:5].zero_()
+    f.narrow(0, 1, 2).movedim(0, 1)[0].add_(1)
+    f.chunk(2, 1)[1][0].neg_()
+    return d, first + 1, second * 2, e, high.sum(), f, f.flatten()
+
+
+def wholes_written(a: torch.Tensor) -> Any:
+    """A view that is read after its whole was written to."""
+    d = a * 2
+    row, turned, wide = d[1], d.t()[2:], d[:, :1].expand(3, 5)
+    before = row.clone()
+    d.relu_()
+    after = row + 0
+    turned[0].add_(1)
+    return before, after, row * 1, turned, wide + 1, d
+
+
+class Modes(torch.nn.Module):
+    """Without gradients, without autocast, and with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(4, 5), torch.nn.LayerNorm(5)
+
+    def forward(self, x: torch.Tensor, w: torch.Tensor) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            product = self.linear(x)
+            found = self.norm(product), torch.softmax(product @ w.t(), -1), product + x[:, :1], x
+            with torch.autocast("cpu", enabled=False):
+                own = product.float() @ w.t()
+        with torch.set_grad_enabled(not torch.is_grad_enabled()):
+            angle = (x * 2).cos()
+        return product, *found, own, angle * x, angle
 
 
 class Cells(torch.nn.Module):

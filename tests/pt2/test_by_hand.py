@@ -241,7 +241,7 @@ def test_forms_without_a_translation() -> None:
 
 
 def test_writes() -> None:
-    """To what the caller gave, or in part to what is read later; a tensor of its own may be written to."""
+    """A tensor of its own may be written to, and in part what is read later."""
     inner = [node("neg.default", ["n"], self="x"), node("relu_.default", ["r"], self="n")]
     types = {"n": (FLOAT, [4]), "r": (FLOAT, [4]), "s": (FLOAT, [2])}
     both = node("add.Tensor", ["y"], self="n", other="r")
@@ -255,10 +255,26 @@ def test_writes() -> None:
     part = model({"x": (FLOAT, [4])}, [inner[0], view, write, node("relu.default", ["y"], self="n")], out, {
         **types, "t": (FLOAT, [2]),
     })  # fmt: skip
-    assert codes(archive(part)) == ["E0144"]
+    assert play(front.read(to_json(archive(part))), {"x": x})["y"].tolist() == [0, 3, 4, 0]
+    strided = node("as_strided.default", ["s"], self="n", size=[2], stride=[2])
+    odd = model({"x": (FLOAT, [4])}, [inner[0], strided, write, node("relu.default", ["y"], self="n")], out, {
+        **types, "t": (FLOAT, [2]),
+    })  # fmt: skip
+    assert codes(archive(odd)) == ["E0144"]
     copied = [node("clone.default", ["n"], self="x"), inner[1], node("add.Tensor", ["y"], self="x", other="r")]
     module = front.read(to_json(archive(model({"x": (FLOAT, [4])}, copied, out, types))))
     assert play(module, {"x": x})["y"].tolist() == [-2, 6, -4, 0]
+
+
+@pytest.mark.parametrize("again", ["n", "s"])
+def test_a_value_that_is_given_twice_is_no_view_of_itself(again: str) -> None:
+    """No archive of torch is like this one: it must not be followed for ever."""
+    nodes = [node("neg.default", ["n"], self="x"), node("alias.default", ["s"], self="n")]
+    nodes += [node("alias.default", [again], self="s"), node("neg_.default", ["t"], self="s")]
+    nodes += [node("relu_.default", [again], self="t"), node("relu.default", ["y"], self="n")]
+    types = {name: (FLOAT, [4]) for name in "nst"}
+    module = front.read(to_json(archive(model({"x": (FLOAT, [4])}, nodes, {"y": (FLOAT, [4])}, types))))
+    assert [t.name for t in module.model.outputs] == ["y"]
 
 
 COUNT = ({"n": (LONG, []), "x": (FLOAT, [2])}, {"y": (FLOAT, [2])}, {"n1": (LONG, [])}, ("n",))
@@ -347,7 +363,7 @@ def test_a_norm_that_trains_changes_its_statistics(tmp_path: Path) -> None:
 
 
 def test_what_no_state_can_be_made_of() -> None:
-    view = node("slice.Tensor", ["part"], self="x", dim=0, start=0, end=2)
+    view = node("as_strided.default", ["part"], self="x", size=[2], stride=[2])
     write = node("neg_.default", ["y"], self="part")
     program = model({"x": (FLOAT, [4])}, [view, write], {"y": (FLOAT, [2])}, {"part": (FLOAT, [2])})
     assert codes(archive(program)) == ["E0145"]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from .nodes import functional, named_by, names_in, word_of
+from .views import SURE, sharing
 
 MUTATIONS = {"buffer_mutation": "buffer_name", "user_input_mutation": "user_input_name"}
 # ops that change arguments and do not give them; the translation gives what they become behind the op's own results
@@ -32,9 +33,12 @@ def changed_by(graph: Any, signature: Any, named: Mapping[str, str], own: Collec
         if kind in MUTATIONS:
             name = entry[MUTATIONS[kind]]
             found[named.get(name, name)] = entry["arg"]["name"]
-    same: dict[str, str] = {}  # values that are a tensor written to, the input that it is
+    same: dict[str, str] = {}  # values that are a tensor written to, or a view of one, and the input that it is
     for node in graph["nodes"]:
         stated = word_of(node["target"])
+        if sharing(node, stated, graph["tensor_values"]) == SURE:
+            (first,) = names_in(node["inputs"][0]["arg"])
+            same.update(dict.fromkeys(named_by(node["outputs"]), same.get(first, first)))
         for name in (*written_first(node, stated), *silently_changed(node, stated).values()):
             first = same.get(name, name)
             if first in own:

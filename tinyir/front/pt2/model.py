@@ -24,24 +24,17 @@ from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call
 from .changes import MUTATIONS, changed_by, silently_changed, written_first
 from .complexes import Complex, complex_of
-from .nodes import functional, is_size, memory_of, module_of, named_by, names_in, only_checks, word_of
+from .nodes import functional, is_size, memory_of, module_of, named_by, names_in, number_of, only_checks, word_of
 from .results import is_translated, result_of
 from .sizes import bound_of, size_of
 from .table import ATEN_OPS
+from .views import NEVER, SURE, Shared, put_back, sharing, taken_again
+from .wrapped import unwrapped
 
 Words = Mapping[str, Sequence[str]]
 FAULTY = object()
 STATE = {"role": "state", "mutability": "mutable"}
 MAX_NODES = 50_000
-# What these give may share the memory of their operand.
-VIEWS = frozenset(
-    """view.default reshape.default _unsafe_view.default flatten.using_ints unflatten.int squeeze.default squeeze.dim
-    squeeze.dims unsqueeze.default permute.default transpose.int t.default numpy_T.default mT.default swapaxes.default
-    movedim.int movedim.intlist expand.default broadcast_to.default expand_as.default slice.Tensor narrow.default
-    select.int split_with_sizes.default split.sizes split.Tensor chunk.default unbind.int tensor_split.sections
-    as_strided.default alias.default detach.default contiguous.default lift_fresh.default dropout.default to.dtype
-    to.device to.dtype_layout to.other type_as.default positive.default unfold.default""".split()
-)
 PAIRED = "view_as_complex.default"
 MOST_NAMED = 4  # nodes that a message names of each op
 
@@ -52,7 +45,7 @@ def program_of(
     """The model's name, its program, and the names of its inputs and outputs. Raises Refused with every fault found."""
     with following(Phrase("models/model.json is not as the schema has it")):
         module = archive.model["graph_module"]
-        return _Graph(archive, module["graph"], module["signature"], shapes, ranges).program_of()
+        return _Graph(archive, unwrapped(module["graph"]), module["signature"], shapes, ranges).program_of()
 
 
 class _Graph:
@@ -72,8 +65,7 @@ class _Graph:
         self.program = Program(kept, archive, {t.name for t in self.bound.values()} - kept)
         self._state(ranges)
         self.last_read = self._last_reads()
-        self.memory: dict[str, str] = {}  # of values that may share it, the first one
-        self.tensor: dict[str, str] = {}  # of values that are one tensor, the first one
+        self.shared = Shared()
         self.states: dict[str, str] = {}  # what the graph changes, and its name in the program
         self.named: dict[str, str] = {}  # outputs that are copies, and their names
         self.order: dict[str, list[int]] = {}  # of states whose axes memory has in another order
@@ -99,7 +91,7 @@ class _Graph:
                 bound[name] = self.archive.tensors[held]
                 self.buffers[held] = name
             elif kind == "constant_input":
-                self.values[entry["name"]] = _number_of(entry["value"])
+                self.values[entry["name"]] = number_of(entry["value"])
             else:
                 raise refuse("E0126", str(entry.get("arg", {}).get("name", kind)), type=kind.replace("_", " "))
         return inputs, bound
@@ -283,7 +275,7 @@ class _Graph:
 
     def _changed(self, name: str, value: str) -> None:
         """State that a value is what a state becomes. One that is something else as well is a copy."""
-        term = self.values.get(value or name)
+        term = self._tensor(value or name) if (value or name) in self.values else None
         if term is FAULTY or name not in self.states:
             return
         if not isinstance(term, Term):
@@ -344,40 +336,54 @@ class _Graph:
         results = found if isinstance(found, tuple) else (found,)
         for tensor, new in zip(silent.values(), results[len(outputs) :]):
             self._check_written(stated, tensor, number)
-            self.values.update(dict.fromkeys(self._same_as(tensor), new))
+            self._wrote(tensor, new, number)
         for output, result, (dtype, shape) in zip(outputs, results, types):
             if output in self.last_read or written:
                 self._settle(call, output, result, dtype, shape, start)
         if written:
-            self.tensor[outputs[0]] = self.tensor.get(written, written)
-            self.values.update(dict.fromkeys(self._same_as(written), self.values[outputs[0]]))
-        if written or word in VIEWS:
-            first = names_in(node["inputs"][0]["arg"])[0]
-            self.memory.update(dict.fromkeys(outputs, self.memory.get(first, first)))
+            self.shared.note_written(outputs[0], written)
+            self._wrote(written, self.values[outputs[0]], number)
+        elif (how := sharing(node, word, self.graph["tensor_values"])) != NEVER:
+            self.shared.note_views(outputs, names_in(node["inputs"][0]["arg"])[0], call, how == SURE)
 
     def _check_written(self, op: str, name: str, number: int) -> None:
-        """Raises Refused where an op that writes to its operand changes more than that: a part of what the caller gave
-        or the model keeps (E0145), or another value that shares the memory and is read later (E0144)."""
-        first = self.memory.get(name, name)
-        if (first in self.inputs or first in self.bound) and first not in self._same_as(name):
+        """Raises Refused where it cannot be told what else a write changes: of what the caller gave or the model keeps
+        (E0145), or of another value that may share the memory and is read later (E0144)."""
+        first, can_follow = self.shared.first(name), self.shared.can_be_put_back(name)
+        if (first in self.inputs or first in self.bound) and first not in self.shared.same(name) and not can_follow:
             raise refuse("E0145", name, tensor=first)
-        for other in (first, *(n for n, f in self.memory.items() if f == first)):
-            if other != name and self.last_read.get(other, -1) > number and other not in self._same_as(name):
-                raise refuse(
-                    "E0144",
-                    op=op,
-                    fault=Phrase(
-                        "it writes to {name}, and {other}, which shares its memory, is read later; "
-                        "run_decompositions() gives a program that writes nothing",
-                        name=name,
-                        other=other,
-                    ),
+        for other in self._read_later(name, number):
+            if not (can_follow and self.shared.is_known(other)):
+                fault = Phrase(
+                    "it writes to {name}, and {other}, which shares its memory, is read later; "
+                    "run_decompositions() gives a program that writes nothing",
+                    name=name,
+                    other=other,
                 )
+                raise refuse("E0144", op=op, fault=fault)
 
-    def _same_as(self, name: str) -> set[str]:
-        """The names of the tensor that `name` is, which it has of ops that wrote to it and gave it back."""
-        first = self.tensor.get(name, name)
-        return {name, first, *(n for n, f in self.tensor.items() if f == first)}
+    def _read_later(self, name: str, number: int) -> list[str]:
+        """What may share the memory of a tensor, and is read behind a node, or is a state."""
+        others = self.shared.others(name)
+        return [n for n in others if self.last_read.get(n, -1) > number or n in self.changed]
+
+    def _wrote(self, name: str, term: Any, number: int) -> None:
+        """A tensor is what a node wrote to it: so are its whole and all views of that."""
+        self._become(name, term)
+        if not self._read_later(name, number):
+            return
+        others = set(self.shared.others(name))
+        while (step := self.shared.view(name)) is not None:
+            name, call, place = step
+            term = put_back(call, place, self._tensor(name), term)
+            others -= self._become(name, term)
+        self.shared.old |= others
+
+    def _become(self, name: str, term: Any) -> set[str]:
+        same = self.shared.same(name)
+        self.values.update(dict.fromkeys(same, term))
+        self.shared.old -= same
+        return same
 
     def _settle(self, call: Call, output: str, term: Term, dtype: DType, shape: tuple[Expr, ...], start: int) -> None:
         """Give a result the name that the graph has for it, once it is what the archive says. Raises Refused
@@ -389,8 +395,7 @@ class _Graph:
         if len(term.shape) != len(shape) or any(
             a != b and a.constant is not None and b.constant is not None for a, b in zip(term.shape, shape)
         ):
-            given = f"{dtype}[{', '.join(map(str, shape))}]"
-            found = f"{term.dtype}[{', '.join(map(str, term.shape))}]"
+            given, found = (f"{d}[{', '.join(map(str, own))}]" for d, own in ((dtype, shape), (term.dtype, term.shape)))
             raise refuse("E0146", call.name, tensor=output, given=given, found=found)
         own = {name for entry in self.program.ops[start:] for name in entry["outputs"]}
         if term.ref is None and not term.label and term.tensor is None:
@@ -402,7 +407,7 @@ class _Graph:
     def _output(self, name: str) -> None:
         """State the type of an output of the model; one that is an input, a weight or another output as well is a copy
         under its own name."""
-        term = self.values.get(name)
+        term = self._tensor(name) if name in self.values else None
         if term is FAULTY:
             return
         self._must_be_real(name)
@@ -412,6 +417,8 @@ class _Graph:
             term = self.program.put(term)
             (same,) = self.program.op("Elementwise", [term], f"{bare(name)}.same", fn="identity")
             own = self.program.fresh(f"{bare(name)}.out") if name in self.inputs else name
+            if own in self.program.made:  # it was written to since
+                self.program.rename(self.program.made[own], self.program.fresh(f"{bare(name)}.before"))
             self.program.rename(same, own)
             term, self.named[name] = same, own
         assert term.ref is not None
@@ -451,6 +458,10 @@ class _Graph:
     def _tensor(self, name: str) -> Any:
         if name not in self.values:
             raise refuse("E0141", name, reason=Phrase("{name} is read before any node gives it", name=name))
+        step = self.shared.view(name) if name in self.shared.old else None
+        if step is not None:
+            whole, call, number = step
+            self._become(name, taken_again(call, number, self._tensor(whole)))
         return self.values[name]
 
     def _size(self, value: Any) -> Any:
@@ -465,8 +476,3 @@ class _Graph:
             raise refuse("E0141", name, reason=Phrase("the size {name} is not stated", name=name))
         size = self.sizes[name].substitute(self.given)
         return size if size.constant is None else size.constant
-
-
-def _number_of(value: Any) -> Any:
-    ((kind, found),) = value.items()
-    return None if kind == "as_none" else found

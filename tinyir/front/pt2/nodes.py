@@ -62,6 +62,12 @@ def named_by(outputs: Any) -> list[str]:
     return found
 
 
+def number_of(value: Any) -> Any:
+    """A constant that is an input; None where it is that."""
+    ((kind, found),) = value.items()
+    return None if kind == "as_none" else found
+
+
 def is_size(output: Any) -> bool:
     """Whether what a node gives is a size or another number, not a tensor."""
     return next(iter(output)) in ("as_sym_int", "as_sym_bool", "as_sym_float", "as_int", "as_bool")

@@ -22,11 +22,13 @@ def matmul(call: Call) -> Any:
 
 @aten("linear.default")
 def linear(call: Call) -> Any:
-    """x @ weight' + bias."""
+    """x @ weight' + bias, rounded once, as torch's kernels do it."""
     x, weight, bias = call.tensor("input"), call.tensor("weight"), call.optional("bias")
     weight = call.transpose(weight, [1, 0]) if weight.rank == 2 else weight
-    found = call.op("MatMul", x, weight, gives=x.dtype)
-    return found if bias is None else call.fn("add", found, bias)
+    if bias is None:
+        return call.op("MatMul", x, weight, gives=call.dtype)
+    found = call.op("MatMul", x, weight)
+    return call.cast(call.fn("add", found, call.cast(bias, found.dtype)), call.dtype)
 
 
 @aten("addmm.default", "addmv.default", "baddbmm.default", "addbmm.default", "addr.default", "addmm.dtype",

@@ -260,9 +260,11 @@ def slice_scatter(call: Call) -> Any:
     x, source = call.tensor("self"), call.cast(call.tensor("src"), call.dtype)
     axis = call.axis("dim", x.rank, 0)
     start, step = Expr.of(call.get("start", 0)), call.get("step", 1)
-    if step != 1 or start.constant is None:
-        raise call.fault(Phrase("its step is not 1, or its start is a symbol"))
+    if start.constant is None:
+        raise call.fault(Phrase("its start is a symbol"))
     start = start + x.shape[axis] if start.constant < 0 else start
+    if step != 1:
+        return _put_in_steps(call, x, source, axis, start, step)
     end = start + source.shape[axis]
     parts = [source]
     if start.constant != 0:
@@ -270,6 +272,19 @@ def slice_scatter(call: Call) -> Any:
     if end != x.shape[axis]:
         parts.append(call.cut(x, axis, end, FAR - 1))
     return parts[0] if len(parts) == 1 else call.op("Concat", *parts, axis=axis)
+
+
+def _put_in_steps(call: Call, x: Term, source: Term, axis: int, start: Expr, step: int) -> Term:
+    """`source` at places of an axis that are `step` apart: each place knows which of them it is."""
+    line = call.fn("sub", call.op("Iota", shape=[x.shape[axis]]), call.known(start, "i64"), part="far")
+    number = call.fn("floordiv", line, step, part="number")
+    count = call.known(source.shape[axis], "i64")
+    is_met = call.fn("and", call.fn("equal", call.fn("mul", number, step), line), call.fn("less", number, count))
+    is_met = call.fn("and", is_met, call.fn("greater_equal", line, 0), part="met")
+    number = call.fn("max", call.fn("min", number, call.fn("sub", count, 1)), 0, part="number")
+    spread = call.op("Gather", source, number, axis=axis)
+    is_met = call.reshape(is_met, [x.shape[axis], *[1] * (x.rank - axis - 1)])
+    return call.fn("where", call.expand(is_met, x.shape), spread, x)
 
 
 @aten("select_scatter.default")

@@ -14,6 +14,7 @@ from ...program.terms import MAX_KNOWN, Term
 from ..call import Call
 from ..complexes import Complex, partwise
 from ..table import aten, of_complex
+from .movement import padded
 
 _FORMS = ("", "2", "n")
 
@@ -106,6 +107,31 @@ def shifted(call: Call) -> Any:
 
 
 of_complex("fft_fftshift.default", "fft_ifftshift.default")(partwise)
+
+
+@aten("stft.default", "stft.center")
+def stft(call: Call) -> Any:
+    """The transform of each stretch of a signal, times a window; stretches are `hop_length` apart."""
+    x, length = call.tensor("self"), call.get("n_fft")
+    hop, width = call.get("hop_length", length // 4), call.get("win_length", length)
+    lines = call.float_of(x if x.rank == 2 else call.reshape(x, [1, *x.shape]))
+    if call.get("center", False):
+        lines = padded(call, lines, [length // 2, length // 2], call.get("pad_mode", "reflect"), 0)
+    count = (lines.shape[1] - length) // hop + 1
+    first = call.fn("mul", call.op("Iota", shape=[count, 1], axis=0, part="stretch"), hop, part="first")
+    place = call.fn("add", first, call.op("Iota", shape=[1, length], axis=1, part="place"))
+    parts: Sequence[Term] = [call.op("Gather", lines, place, axis=1)]
+    if (shape := call.optional("window")) is not None:
+        before = (length - width) // 2
+        shape = padded(call, call.cast(shape, lines.dtype), [before, length - width - before], "constant", 0)
+        parts = [call.fn("mul", parts[0], shape)]
+    scale = 1 / math.sqrt(length) if call.get("normalized", False) else 1.0
+    parts = fourier(call, parts, 2, _length(call, parts[0], 2, None), False, call.get("onesided", True), scale)
+    sides = [call.transpose(part, [0, 2, 1]) for part in parts]
+    sides = [side if x.rank == 2 else call.reshape(side, side.shape[1:]) for side in sides]
+    if call.get("return_complex", False):
+        return Complex(*sides)
+    return call.op("Concat", *(call.reshape(side, [*side.shape, 1]) for side in sides), axis=sides[0].rank)
 
 
 def _cosines(*factors: float) -> Callable[[Call, np.ndarray, int], np.ndarray]:
