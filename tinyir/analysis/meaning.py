@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..ir.accumulate import neutral_of
 from ..ir.expr import ONE, Bound, Expr
-from ..ir.ops import OPS, REDUCERS
+from ..ir.ops import OPS
 from ..ir.reshape import groups
 from ..ir.rules import broadcast_dims
 from ..ir.tiny import Value
-from ..ir.types import TensorType, round_to
+from ..ir.types import TensorType
 from ..kit.records import dataclass
 
 
@@ -128,14 +129,8 @@ def _scan(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:
     same = _same([(_o(n), "k0" if n == axis else _i(n)) for n in range(operands[0].rank)])
     ahead = Expr.of("k0") - _i(axis) if value.attr("reverse") else _i(axis) - "k0"
     order = Bound(ahead, Expr.of(1 if value.attr("exclusive") else 0))
-    neutral = REDUCERS[value.attr("op")].neutral
-    dtype = value.attr("dtype")  # in which elements are put together
-    return (
-        Meaning(
-            (*same.constraints, order),
-            round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral),
-        ),
-    )
+    neutral = neutral_of(value.attr("op"), value.attr("dtype")).value  # of the dtype in which elements are put together
+    return (Meaning((*same.constraints, order), neutral),)
 
 
 def _gather(value: Value, operands: list[TensorType]) -> tuple[Meaning, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..ir.accumulate import neutral_of
 from ..ir.expr import ONE, Expr
 from ..ir.ops import OPS, REDUCERS
 from ..ir.rules import holds_product
@@ -279,13 +280,7 @@ def folded_init(b: Builder, x: Ref, op: str, init: float) -> Ref:
     fold = REDUCERS[op].fold_of(x.dtype.kind)
     if fold is None:
         raise refuse("E0102", key="init", known="op, axes, dtype")
-    neutral = REDUCERS[op].neutral
-    is_neutral = init == (
-        {"lowest": x.dtype.lowest, "highest": x.dtype.highest}.get(neutral, neutral)
-        if isinstance(neutral, str)
-        else neutral
-    )
-    return x if is_neutral else b.emit(fold, x, b.const(init, x.dtype, x.shape))
+    return x if init == neutral_of(op, x.dtype).value else b.emit(fold, x, b.const(init, x.dtype, x.shape))
 
 
 def default_acc(x: Ref, op: str) -> DType:

@@ -142,26 +142,6 @@ class Before:
     workspaces: tuple[Tensor, ...] = ()
 
 
-def _nothing(*_: Any) -> tuple[()]:
-    return ()
-
-
-def _no_fields(_: Any) -> Fields:
-    return {}
-
-
-def _no_cases() -> dict[str, str]:
-    return {}
-
-
-def _no_kernels(*_: Any) -> Before:
-    return Before()
-
-
-def _no_reason(*_: Any) -> str:
-    return ""
-
-
 @dataclass(frozen=True, slots=True)
 class Family:
     """One family of kernels. `in_warps`: its threads fold together, so a CTA has whole warps. `has_static_smem`: its
@@ -176,14 +156,14 @@ class Family:
     declare: Callable[[Plan, Problem], Needs]
     clocks: Callable[[Plan, Problem, Conditions], Clocks]
     emit: Callable[[Plan, Problem], gpu.Kernel]
-    accepts: Callable[[Any], Fields] = _no_fields
+    accepts: Callable[[Any], Fields] = lambda _: {}
     needs: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    legal: Callable[[Plan, Problem], Iterable[Diag]] = _nothing
-    before: Callable[[Plan, Problem], Before] = _no_kernels
-    why_none: Callable[[Problem, Device], str] = _no_reason
+    legal: Callable[[Plan, Problem], Iterable[Diag]] = lambda *_: ()
+    before: Callable[[Plan, Problem], Before] = lambda *_: Before()
+    why_none: Callable[[Problem, Device], str] = lambda *_: ""
     match: Callable[[tuple[Region, ...]], Kernel | str] | None = None
-    cases: Callable[[], Mapping[str, str]] = _no_cases
+    cases: Callable[[], Mapping[str, str]] = dict
     in_warps: bool = False
     has_static_smem: bool = False
     is_fallback: bool = False

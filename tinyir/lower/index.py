@@ -13,15 +13,16 @@ from collections.abc import Callable
 from ..analysis.access import compose, identity, padded, simplify, whole
 from ..analysis.closure import openings
 from ..ir import index, tiny
+from ..ir.accumulate import neutral_of
 from ..ir.book import check_bounds, check_symbols
 from ..ir.expr import ONE, ZERO, Bound, Expr
 from ..ir.index import Access, Axis, Entry, Read
-from ..ir.ops import OPS, REDUCERS
+from ..ir.ops import OPS
 from ..ir.reshape import split
 from ..ir.rules import broadcast_dims
 from ..ir.scope import Scope
 from ..ir.sets import is_representable
-from ..ir.types import DType, TensorType, round_to
+from ..ir.types import TensorType
 from ..kit.diag import Diag, refuse_all
 
 MANY = 16  # pieces of a composed access beyond which a movement is read as a value of its own
@@ -40,7 +41,7 @@ def lower(module: tiny.Module) -> index.Module:
     chains = Chains()
     entries = []
     for value in module.values:
-        axes, steps = _RULES[OPS[value.op].group](value, [types[o] for o in value.operands])
+        axes, steps = (_RULES.get(value.op) or _RULES[OPS[value.op].group])(value, [types[o] for o in value.operands])
         scope = Scope(tuple((a.name, a.size) for a in axes), ranges)
         scopes = [_scope_of(s, axes, ranges) for s in steps]
         steps = tuple(map(simplify, steps, scopes))
@@ -262,16 +263,7 @@ def _scan(value: tiny.Value, operands: list[TensorType]) -> Step:
     guard = Bound(ahead, ONE if value.attr("exclusive") else ZERO)
     read = [there if n == axis else i for n, i in enumerate(_names(source.rank))]
     axes = (*_own_axes(value), Axis("k0", source.shape[axis], "reduce"))
-    return axes, (padded(value.operands[0], read, (guard,), _neutral(value.attr("op"), value.attr("dtype"))),)
-
-
-def _neutral(op: str, dtype: DType) -> float | int | bool:
-    neutral = REDUCERS[op].neutral
-    return round_to(dtype, getattr(dtype, neutral) if isinstance(neutral, str) else neutral)
-
-
-def _indirect(value: tiny.Value, operands: list[TensorType]) -> Step:
-    return {"GATHER": _gather, "SCATTER": _scatter, "SCAN": _scan}[value.op](value, operands)
+    return axes, (padded(value.operands[0], read, (guard,), neutral_of(value.attr("op"), value.attr("dtype")).value),)
 
 
 _MOVEMENTS: dict[str, Callable[[tiny.Value, TensorType], Movement]] = {
@@ -291,5 +283,7 @@ _RULES: dict[str, Callable[[tiny.Value, list[TensorType]], Step]] = {
     "ternary": _elementwise,
     "reduce": _reduce,
     "leaf": _leaf,
-    "indirect": _indirect,
+    "GATHER": _gather,
+    "SCATTER": _scatter,
+    "SCAN": _scan,
 }
