@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..kit.diag import refuse
+from .accumulate import neutral_of
 from .expr import Expr, Floor
 from .ops import OPS, REDUCERS
 from .types import DType
@@ -103,12 +104,6 @@ def elementwise(op: str, operands: Sequence[np.ndarray], dtype: DType) -> np.nda
 # --- reductions
 
 
-def neutral(op: str, dtype: DType) -> Any:
-    """What a reduction over nothing gives."""
-    found = REDUCERS[op].neutral
-    return {"lowest": dtype.lowest, "highest": dtype.highest}.get(found, found) if isinstance(found, str) else found
-
-
 def fold(op: str, source: np.ndarray, axes: tuple[int, ...], dtype: DType) -> np.ndarray:
     """The fold of `source`, which has the dtype to compute in; the neutral element where nothing is folded."""
     if op == "SUM":
@@ -116,7 +111,7 @@ def fold(op: str, source: np.ndarray, axes: tuple[int, ...], dtype: DType) -> np
     if op == "PROD":
         return source.prod(axes, dtype=source.dtype)
     return (np.maximum if op == "MAX" else np.minimum).reduce(
-        source, axes, initial=source.dtype.type(neutral(op, dtype))
+        source, axes, initial=source.dtype.type(neutral_of(op, dtype).value)
     )
 
 

@@ -6,10 +6,9 @@ its accumulator and rounds once at its end. A fold is played in pieces where its
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..ir.accumulate import neutral_of
 from ..ir.body import (
     Binary,
     Body,
@@ -31,7 +30,6 @@ from ..ir.body import (
 )
 from ..ir.evaluate import compute_dtype, convert
 from ..ir.ops import OPS, REDUCERS
-from ..ir.types import DType, round_to
 from .arrays import numpy_dtype
 from .grid import Frame, Grid, union
 from .indirect import random_at, scan
@@ -124,12 +122,6 @@ def _random(body: Random, frame: Frame, is_guarded: bool) -> Grid:
 # --- folds
 
 
-def neutral(op: str, dtype: DType) -> Any:
-    """The neutral element of a reducer in a dtype."""
-    start = REDUCERS[op.upper()].neutral
-    return round_to(dtype, getattr(dtype, start) if isinstance(start, str) else start)
-
-
 def _reduce(body: Reduce, frame: Frame, is_guarded: bool) -> Grid:
     spans = {a.name: (0, a.size.evaluate(frame.symbols)) for a in body.axes if a.size is not None}
     inside = frame.within(spans)
@@ -174,7 +166,9 @@ def _fold(body: Reduce, frame: Frame, names: tuple[str, ...], is_guarded: bool) 
     works_in = compute_dtype(body.dtype)
     ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[body.op]
     with np.errstate(all="ignore"):
-        found = ufunc.reduce(array.astype(works_in, copy=False), axis=dims, initial=neutral(body.op, body.dtype))
+        found = ufunc.reduce(
+            array.astype(works_in, copy=False), axis=dims, initial=neutral_of(body.op, body.dtype).value
+        )
     return Grid(np.asarray(found), kept)
 
 
@@ -190,7 +184,7 @@ def _scan(body: Scan, frame: Frame, is_guarded: bool) -> Grid:
     axes = union((inner, Grid(np.empty(()), (body.axis,))), frame.order) if body.axis not in inner.axes else inner.axes
     at = axes.index(body.axis)
     array = np.broadcast_to(inner.along(axes), frame.extent(axes)).astype(compute_dtype(body.dtype))
-    start = neutral(body.op, body.dtype)
+    start = neutral_of(body.op, body.dtype).value
     with np.errstate(all="ignore"):
         found = scan(array, body.op.upper(), at, start, body.reverse, body.exclusive)
     return _folded(body, Grid(found, axes), frame, is_guarded)

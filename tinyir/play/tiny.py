@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.evaluate import compute_dtype, convert, evaluate, neutral, shape_of, widened
+from ..ir.accumulate import neutral_of
+from ..ir.evaluate import compute_dtype, convert, evaluate, shape_of, widened
 from ..ir.tiny import Module, Value
 from ..kit.groups import lists_of
 from . import indirect
@@ -114,7 +115,12 @@ def _scan(value: Value, shape: tuple[int, ...], source: np.ndarray) -> np.ndarra
     op, dtype = value.attr("op"), value.attr("dtype")
     wide = convert(source, dtype).astype(compute_dtype(dtype), copy=False)
     found = indirect.scan(
-        wide, op, value.attr("axis"), neutral(op, dtype), bool(value.attr("reverse")), bool(value.attr("exclusive"))
+        wide,
+        op,
+        value.attr("axis"),
+        neutral_of(op, dtype).value,
+        bool(value.attr("reverse")),
+        bool(value.attr("exclusive")),
     )
     return convert(found, dtype)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.accumulate import neutral_of
 from ...ir.gpu import nodes
 from ...ir.gpu.across import LookBack, Publish, Ticket
 from ...ir.gpu.dry.integers import holds
@@ -16,7 +17,6 @@ from ...ir.gpu.dry.memory import Here
 from ...ir.gpu.dry.steps import Step
 from ...ir.gpu.dry.threads import At, Unknown, Wish
 from ...ir.gpu.nodes import PART_KINDS, Place
-from ..body import neutral
 from ..product import multiplied
 from .threads import PARTS, UFUNCS, Computing, fetched
 
@@ -167,7 +167,7 @@ class Engines(Computing):
         held = self.held[s.name]
         groups = held.reshape(held.shape[0], -1, s.width, *held.shape[2:])
         if s.is_exclusive:
-            found = np.full(groups.shape, neutral(s.op, self.run.arrays[s.name].type.dtype), held.dtype)
+            found = np.full(groups.shape, neutral_of(s.op, self.run.arrays[s.name].type.dtype).value, held.dtype)
             found[:, :, 1:] = UFUNCS[s.op].accumulate(groups[:, :, :-1], axis=2, dtype=held.dtype)
             held[...] = found.reshape(held.shape)
             return
@@ -206,7 +206,7 @@ class Engines(Computing):
     def _look_back(self, s: LookBack) -> None:
         held = self.held[s.name]
         *before, last = (int(self._first(e)) for e in s.source.index)
-        total = np.full(held.shape[2:], neutral(s.op, self.run.arrays[s.name].type.dtype), held.dtype)
+        total = np.full(held.shape[2:], neutral_of(s.op, self.run.arrays[s.name].type.dtype).value, held.dtype)
         for tile in range(last):
             if (s.source.name, *before, tile) not in self.run.told:
                 raise Unknown
