@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tinyir.front import read
 from tinyir.ir import manifest, plan, region
 from tinyir.kernels.parts.padding import padded_operands
 from tinyir.kernels.problem import kernel_of
+from tinyir.lower import lower_to
 from tinyir.lower.plan import candidates
 from tinyir.runtime.arrays import random_arrays
 
 from .emitted import assert_as_played, lowered, region_text
+from .random_convolutions import Convolution
 from .stages import needs_host_compiler
 
 LINES = {49: 1, 100: 2, 196: 4, 350: 6, 449: 8}  # of a row, by its elements
@@ -46,3 +51,14 @@ def test_what_a_copy_writes_is_counted_in_lines(pixels: int) -> None:
     (one,) = module.program.program.regions
     (copy,) = padded_operands(module.plans[0], one, kernel_of(one, "contraction"))
     assert copy.bytes_moved({}) == 120 * (2 * pixels + 128 * LINES[pixels])
+
+
+def test_images_of_an_odd_size_are_turned_where_that_is_faster() -> None:
+    """8x1024x14² to 256 by points: 10.6 us on an H200, 12.3 where rows of 196 are padded."""
+    ones = (1, 1)
+    case = Convolution("fp16", 8, 1024, 256, 1, (14, 14), ones, ones, ones, (0, 0), (0, 0), False, False, "bias relu")
+    module: Any = read(case.model())
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", "h200")
+    assert [p.algo for p in module.plans] == ["transposed", "warp_specialized"]
+    assert not any(p.layout for p in module.plans)
