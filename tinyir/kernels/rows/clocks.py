@@ -31,12 +31,13 @@ from ..resources import threads_of
 from .declare import has_ends, stays_as_read, team_of
 
 CLUSTER_CLOCKS = 4  # of each thread of a CTA, each time as many CTAs, of a cluster's barrier and the reads after it
-SLOW_ISSUE = 8  # plain instructions that take as long as an exponential
+CLUSTER_LOSS = 0.06  # of the bandwidth, each time as many, since they begin and end together
+SLOW_ISSUE = 2  # plain instructions that take as long as an exponential
 QUOTIENT_ISSUE = 6  # the same of a division by what divides a row
 BYTE_ISSUE = 0.5  # the same of one of four floats that become a word of bytes
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_CLOCKS = 3  # of an instruction that waits for the one before, while no other CTA has its turn
-ALONE_WARPS = 5  # at which half of an SM's instructions are waits
+ALONE_WARPS = 12  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
 IDLE = (
     0.4  # of the time, were all of a turn's elements behind the row's end: with half of them rows take 5 to 50 % more
@@ -99,6 +100,7 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     turns = max(1, -(-length // plan.tile[1]))
     memory = longer_of(memory, handed_out_us(ctas), CTAS_SHARPNESS)
     memory *= 1 + (LATE * (threads_of(plan) / LEAST_THREADS - 1) if len(plan.threads) > 1 else 0)
+    memory *= 1 + CLUSTER_LOSS * math.log2(team // plan.threads[0])
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     # what one CTA computes the loads of others go beside, and in a walk of some turns those of its own other warps
     sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident * (1 if waits < 2 else 2))

@@ -16,11 +16,12 @@ from ...ir.runs import row_run
 from ...ir.traits import bodies_of, extent_of, nodes_of
 from ...ir.types import DTYPES, DType
 from ...kit.records import dataclass
+from ...target.arch import ARCHS
 from ..family import Array, Needs, Problem
 from ..parts.kept import bytes_beside, read_late, read_twice, reads_along, words_held
 from ..parts.point import free_axes, needed
 from ..problem import Row
-from ..resources import allotted
+from ..resources import allotted, threads_of
 
 ADDRESSING = 24  # registers, with those of one access
 FEW = 8  # fewer of them where one tensor is read and folded once, and nothing is written along the row
@@ -76,12 +77,14 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     if stays_as_read(plan, region, kernel):
         held = sum(read.dtype.bytes for read in _read(region, kernel)) * each // 4
         return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, held + MAKING + ADDRESSING))
+    least = max(8 * row.held, 9) * each // 8 + HOLDING
     if row.held and not row.is_slow:
         # an element beside whole vectors, and a guard of each
-        has_ends = each >= ON_THEIR_WAY and bool(plan.vectorize and plan.predicate)
-        wanted = max(8 * row.held, 9) * each // 8 + HOLDING + FEW * has_ends
+        wanted = least + FEW * (each >= ON_THEIR_WAY and bool(plan.vectorize and plan.predicate))
     else:
         wanted = _on_their_way(plan, problem, each if row.is_slow else min(each, ON_THEIR_WAY))
+    if row.held:  # less is on its way where a CTA of many threads leaves no more
+        wanted = min(wanted, max(least, ARCHS[plan.arch].registers_per_sm // threads_of(plan)))
     wanted += sum(read.dtype.bytes for read in asked_first(plan, region, kernel)) * each // 4
     return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
 

@@ -16,10 +16,12 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
 from ...kit.phrase import Phrase
+from ...target.arch import ARCHS
 from ..family import Problem
 from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, names_in
 from ..problem import Row
+from ..resources import threads_of
 from .declare import declare, declare_streamed, divides_slowly, stays_as_read
 from .ends import Ends
 from .passes import Passes
@@ -43,7 +45,10 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     run = _run_of(plan, region, kernel, team)
     ends = Ends.of(run, fresh, team.number) if run else None
     body = Passes(plan, region, kernel, team, ends, is_resident).statements()
-    is_held = is_resident and stays_as_read(plan, region, kernel)
+    registers = declared(plan, problem).registers
+    # what the threads of a CTA leave one another at most the compiler knows
+    is_told = registers < ARCHS[plan.arch].registers_per_sm // threads_of(plan)
+    is_held = not is_resident or stays_as_read(plan, region, kernel) or divides_slowly(region, kernel)
     cluster = (team.ctas,) if team.ctas > 1 else ()
     return Kernel(
         plan.name,
@@ -53,7 +58,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
         plan.threads,
         (*team.arrays(), *team.lets(), *(ends.lets() if ends else ()), *body, *team.end()),
         cluster,
-        regs=declared(plan, problem).registers if not is_resident or is_held or divides_slowly(region, kernel) else 0,
+        regs=registers if is_told and is_held else 0,
     )
 
 

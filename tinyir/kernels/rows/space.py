@@ -29,11 +29,11 @@ CLUSTERS = (2, 4, 8)
 OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
-HELD_ALONE = 32  # and where no CTA of many threads needs them
+HELD_ALONE = 32  # and in a CTA of some warps
 HELD_AS_READ = 64  # and as they were read in 16 bits
 OF_LONG = (128, 256, 512)  # threads of a CTA that keeps a row as it was read
 HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
-OF_A_FEW_WARPS = (128, 256)  # threads: more registers would be too many, one warp alone is a CTA of its own
+OF_WARPS = (128, 256, 512, 1024)  # threads of a CTA that keeps as many
 PIECE_BYTES = 64  # that lanes which share a row should move together
 SHORT_BYTES = 32  # of a row that a lane has alone, element by element
 AT_ONCE = (2, 4, 8)  # vectors of a streamed row that a thread has on their way at once,
@@ -50,7 +50,7 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
         found = [
             plan
             for threads in THREADS
-            for plan in plans.resident((threads,), HELD_ALONE if threads in OF_A_FEW_WARPS else HELD)
+            for plan in plans.resident((threads,), HELD_ALONE if threads in OF_WARPS else HELD)
         ]
         for threads in OF_ROWS if kernel.rows else ():
             for lanes in LANES:
