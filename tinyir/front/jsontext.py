@@ -194,7 +194,7 @@ def _put(parent: Node, key: str, key_place: tuple[int, int], node: Node) -> None
 def _closed(text: str, node: Node, position: int) -> Node:
     found = _TOKEN.match(text, position)
     if found is None or found.lastgroup != "end":
-        start = position + len(text[position:]) - len(text[position:].lstrip())
+        start = position + len(text[position:]) - len(text[position:].lstrip(" \t\r\n"))
         raise _fault("E0011", text, start, start + 1, expected=Phrase("the end of the text"), found=text[start])
     return node
 

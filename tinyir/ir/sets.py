@@ -20,7 +20,7 @@ from .expr import Atom, Bound, Expr, Floor, Monomial
 WORDS = frozenset(  # in capitals too
     "and or not exists all mod floor ceil floord ceild min max true false implies rat infty infinity nan".split()
 )
-_OTHER, _ARROW, _TUPLE = re.compile(r"\W", re.ASCII), re.compile(r"\s*->\s*"), re.compile(r"\w+\[")
+_OTHER, _ARROW, _TUPLE = re.compile(r"\W", re.ASCII), re.compile(r"\s*->\s*", re.ASCII), re.compile(r"\w+\[")
 Axes = tuple[tuple[str, Expr], ...]
 Ranges = tuple[tuple[str, int, int], ...]
 

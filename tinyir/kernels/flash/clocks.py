@@ -43,7 +43,7 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     walks = -(-flash.height.evaluate(sizes) // tile.rows) * extent_of(flash.outer).evaluate(sizes)
     share = walked_share(problem.region, kernel, (tile.rows, tile.columns), sizes)
     all_blocks = -(-length // tile.columns)
-    blocks = all_blocks * share
+    blocks = all_blocks * share or 1.0  # a window through which no row sees costs a block all the same
     narrow = max(1.0, (16 + tile.columns / 4) / (tile.columns / 2))  # operands from shared memory
     products = 2 * tile.rows * tile.columns * (tile.depth * narrow + tile.width) / PRODUCTS
     weights = tile.rows * tile.columns / EXPONENTIALS

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ...ir.body import Binary, Body, BroadcastInDim, Index, Literal, Ref, Select, Ternary, rebuild, walk
 from ...ir.expr import Bound, Expr
+from ...ir.present import AxesOf, axes_of_values, present_axes
 from ...ir.region import Region
 from ...ir.traits import bodies_of
 from ...kit.records import dataclass, replace
@@ -71,8 +72,18 @@ def _side(region: Region, along: str, place: int, is_before: bool) -> Region:
     """The region on one side of the place: the choices that are known there are made, and guards that say the same are
     gone. A choice that is another value now is that value wherever it is used."""
     same: dict[str, Body] = {}
+    iters, before, after = tuple(a.name for a in region.iters), axes_of_values(region), dict[str, tuple[str, ...]]()
+
+    def free(body: Body, axes_of: AxesOf) -> list[str]:
+        present = present_axes(body, iters, axes_of)
+        return [name for name in iters if name in present]
 
     def put(body: Body) -> Body:
+        if isinstance(body, BroadcastInDim):  # its operand may vary along fewer axes now
+            x = put(body.x)
+            kept = free(x, after)
+            dims = tuple(d for name, d in zip(free(body.x, before), body.dims) if name in kept)
+            return replace(body, x=x, dims=dims)
         if isinstance(body, Ref) and body.index is None:
             return same.get(body.name, body)
         condition = _condition(body)
@@ -87,6 +98,7 @@ def _side(region: Region, along: str, place: int, is_before: bool) -> Region:
     lets = []
     for let in region.lets:
         lets.append(replace(let, expr=put(let.expr)))
+        after[let.name] = tuple(free(lets[-1].expr, after))
         if isinstance(lets[-1].expr, Ref) and lets[-1].expr.index is None:
             same[let.name] = lets[-1].expr
     return replace(region, lets=tuple(lets), yields=tuple(replace(y, expr=put(y.expr)) for y in region.yields))
