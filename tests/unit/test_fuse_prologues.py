@@ -3,6 +3,7 @@ stages give one answer."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,27 @@ from tinyir.ir.body import Binary, Select, Unary, walk
 from tinyir.kernels.alternatives.materialize_prologues import materialize_prologues
 from tinyir.kernels.problem import Contraction, kernels_of
 from tinyir.lower import language_of, lower_to, lowering_of
+from tinyir.lower.region.fuse_prologues import forget
 from tinyir.play.region import play
 from tinyir.runtime.arrays import random_arrays
 
 from .checked import check_plan
 from .stages import Stages, graph, needs_host_compiler
+
+
+def test_a_value_that_its_cluster_forgets_is_stored_there_no_longer() -> None:
+    """A product's result, the same in another order beside it, which a reader computes itself from then on."""
+    members: dict[str, Any] = {n: SimpleNamespace(sources=s) for n, s in (("mm", ()), ("turned", ("mm",)))}
+    home: Any = SimpleNamespace(
+        number=0, members=dict(members), open={"mm": None, "turned": None}, copies=set(), place={"mm": {}},
+        stored={"turned": ("mm", ())}, escaping=lambda _: [*home.open],
+    )  # fmt: skip
+    found: Any = SimpleNamespace(
+        graph=SimpleNamespace(nodes=members), holders={n: {0} for n in members}, verdicts={}, bytes_of=lambda _: 4
+    )
+    forget("turned", home, False, {"turned": members["turned"]}, found)
+    assert ([*home.members], home.stored, found.holders["turned"]) == (["mm"], {}, set())
+
 
 X, W, Y = ("fp32", [33, 40]), ("fp32", [40, 24]), ("fp32", [33, 24])
 PRODUCT = ("MatMul", ["a", "w"], "y", {})

@@ -247,6 +247,7 @@ def forget(name: str, home: Cluster, is_last: bool, work: dict[str, Node], found
         home.members = {n: m for n, m in home.members.items() if n in kept}
         home.copies &= kept
         home.place = {n: p for n, p in home.place.items() if n in kept}
+        home.stored = {n: at for n, at in home.stored.items() if n in kept}
         home.sources = outside_of(home.members, (s for n in home.members.values() for s in n.sources), found.graph)
     for member in work.keys() - kept:
         found.holders[member].discard(home.number)
