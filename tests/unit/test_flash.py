@@ -17,6 +17,8 @@ from tests.bench.attention import Case, model_of
 from tinyir import kernels
 from tinyir.ir import gpu, manifest, plan
 from tinyir.ir.expr import Bound, Expr
+from tinyir.ir.gpu import nodes
+from tinyir.ir.gpu.walk import statements
 from tinyir.kernels import FAMILIES
 from tinyir.kernels.attention import streaming_of
 from tinyir.kernels.attention.score import score_of
@@ -62,6 +64,8 @@ CASES: dict[str, dict[str, Any]] = {
     "added mask, rows of odd lengths": {"mask": "fp16", "s": 70, "t": 131, "d": 64, "causal": True},
     "bf16, widths of no whole row": {"s": 100, "t": 130, "d": 80, "e": 96, "dtype": "bf16"},
     "a depth of no whole product": {"s": 70, "t": 300, "d": 72, "e": 8},
+    "an output in three pieces": {"s": 200, "t": 130, "d": 64, "e": 104},
+    "an output in four pieces, of which two take turns": {"s": 200, "t": 70, "d": 64, "e": 176, "heads": 1},
 }
 
 
@@ -86,6 +90,14 @@ def test_the_default_plan_equals_playback(name: str) -> None:
     number = list(CASES).index(name)
     module = with_few(to_plan.lower(regions_of(attention(**{**FP16, **CASES[name]}))), 2)
     assert_equals_playback(module, arrays_of(module.program, {}, number), number % 3)
+
+
+@pytest.mark.parametrize("width, stores", [(40, 2), (64, 1), (72, 2), (96, 2), (120, 1), (176, 3)])
+def test_an_output_leaves_in_few_pieces(width: int, stores: int) -> None:
+    module = to_plan.lower(regions_of(attention(s=128, t=128, d=width, **FP16)))
+    kernel = to_gpu.lower(module).kernels[0]
+    found = [s for s in statements(kernel.body) if isinstance(s, nodes.TmaStore)]
+    assert len(found) == stores  # of 64 columns all in one, a loop of them
 
 
 @needs_host_compiler

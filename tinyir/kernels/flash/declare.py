@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 
 from ...ir.body import Read
 from ...ir.plan.fields import Plan
@@ -21,6 +21,7 @@ from .match import Box, flash_of
 STEP = 16  # elements along the sum of one product, of 16-bit numbers
 SPAN = 64  # 16-bit elements of a swizzled row
 SWIZZLE = 128  # bytes
+PARTS_OF_SPAN = (SPAN // 2, SPAN // 4)  # columns of what is left of an output beside whole spans, each a swizzled row
 STREAMED = "streamed"  # the way in which keys and values come that one CTA alone reads
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
 ROWS = 2  # of a matrix, that a thread has elements of
@@ -33,8 +34,8 @@ OF_WORK = 24  # more at most, 3 for each 8 columns, where scores meet work besid
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Elements of a plan's tiles. `deep` and `wide` are the columns of the query's and the value's tiles, whole
-    swizzled rows; `depth` and `width` those that products have; `piece` the columns of an output that leave together.
-    `rings` are the slots of the query, and of key and value."""
+    swizzled rows; `depth` and `width` those that products have; `pieces` the columns of an output that leave together,
+    one after another. `rings` are the slots of the query, and of key and value."""
 
     rows: int
     columns: int
@@ -42,7 +43,7 @@ class Sizes:
     wide: int
     depth: int
     width: int
-    piece: int
+    pieces: tuple[int, ...]
     rings: tuple[int, int]
 
 
@@ -57,7 +58,7 @@ def sizes_of(plan: Plan, kernel: Streaming) -> Sizes:
         -(-wide // SPAN) * SPAN,
         -(-deep // STEP) * STEP,
         width,
-        math.gcd(SPAN, width),
+        (SPAN,) * (width // SPAN) + tuple(piece for piece in PARTS_OF_SPAN if width & piece),
         (1 + has_two_queries(plan), plan.stages),
     )
 
@@ -70,7 +71,7 @@ def has_two_queries(plan: Plan) -> bool:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """Rings of query, key and value, pieces of outputs; the registers are a consumer's."""
     rings = operand_arrays(plan, problem)
-    shared = *rings, *(a for a in output_arrays(plan, problem) if a is not None), *turn_array(plan)
+    shared = *rings, *itertools.chain(*output_arrays(plan, problem)), *turn_array(plan)
     barriers = 2 * sum(array.slots for array in rings) + turn_barriers(plan)
     return Needs(shared, barriers, limit_of(plan, problem.kernel), registers_of(plan, problem.kernel))
 
@@ -103,13 +104,18 @@ def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
     )
 
 
-def output_arrays(plan: Plan, problem: Problem) -> tuple[Array | None, ...]:
-    """For each write of the second region the pieces that are on their way out; None where it leaves from registers."""
-    flash, piece = flash_of(problem.kernel), sizes_of(plan, problem.kernel).piece
+def output_arrays(plan: Plan, problem: Problem) -> tuple[tuple[Array, ...], ...]:
+    """For each write of the second region the pieces that are on their way out, an array for each size of them; none
+    where it leaves from registers. Two pieces that follow one another are never in one place."""
+    flash, pieces = flash_of(problem.kernel), sizes_of(plan, problem.kernel).pieces
+    places = {piece: STAGED if len({*pieces}) == 1 or pieces.count(piece) > 1 else 1 for piece in pieces}
     return tuple(
-        Array("out", box.dtype, (WARPGROUP_ROWS, piece), STAGED * plan.consumers.count, box.dtype.bytes * piece)
+        tuple(
+            Array(f"out.{piece}", box.dtype, (WARPGROUP_ROWS, piece), n * plan.consumers.count, box.dtype.bytes * piece)
+            for piece, n in places.items()
+        )
         if box is not None and plan.store_of(item.output).by == "tma"
-        else None
+        else ()
         for item, box in zip(problem.regions[1].yields, flash.outputs)
     )
 

@@ -59,10 +59,11 @@ class _Template(OnlineSoftmax):
         of_tiles = ((self.tiles[read], box) for read, box in tiles_of(plan, problem.kernel))
         self.boxes = (("q", kernel.query), ("k", kernel.key), ("v", kernel.value), *of_tiles)
         self.staged = tuple(
-            (item, box, array)
-            for item, box, array in zip(second.yields, kernel.outputs, output_arrays(plan, problem))
-            if array is not None
+            (item.output, box, {array.shape[1]: array for array in arrays})
+            for item, box, arrays in zip(second.yields, kernel.outputs, output_arrays(plan, problem))
+            if arrays
         )
+        self.stores = tuple(self._stored(output, piece) for output, _, arrays in self.staged for piece in arrays)
 
     def kernel_text(self) -> Kernel:
         """Declarations, what all threads know, and the two roles."""
@@ -89,23 +90,36 @@ class _Template(OnlineSoftmax):
             rows = self.rings[word].shape[0]
             sides = box.sides(rows, self.rings[word].swizzle // box.dtype.bytes)
             yield nodes.TensorMap(f"{self.of(word)}.map", box.tensor.name, sides, self.rings[word].swizzle, box.dims)
-        for item, box, array in self.staged:
-            sides = box.sides(*array.shape)
-            yield nodes.TensorMap(f"{self._out(item.output)}.map", box.tensor.name, sides, array.swizzle, box.dims)
+        for output, box, arrays in self.staged:
+            for piece, array in arrays.items():
+                sides = box.sides(*array.shape)
+                yield nodes.TensorMap(
+                    f"{self._out(output, piece)}.map", box.tensor.name, sides, array.swizzle, box.dims
+                )
 
     def _tiles(self) -> Iterable[Statement]:
         for word, array in self.rings.items():
             yield shared(self.of(word), array)
-        for item, _, array in self.staged:
-            yield shared(self._out(item.output), array)
+        for output, _, arrays in self.staged:
+            for piece, array in arrays.items():
+                yield shared(self._out(output, piece), array)
         for word, array in self.rings.items():
             slots = array.slots
             yield nodes.Mbarrier(self.of(f"full.{word}"), 1, slots)
             yield nodes.Mbarrier(self.of(f"empty.{word}"), self.count, slots)
         yield from turns_declared(self.plan, self.of, WARPGROUP // WARP * self.count)
 
-    def _out(self, output: str) -> str:
-        return self.of(f"{output}.out")
+    def _out(self, output: str, piece: int) -> str:
+        """The name of the pieces of an output that have this number of columns."""
+        return self.of(f"{output}.out" + self._own(piece))
+
+    def _stored(self, output: str, piece: int) -> str:
+        """The token of the store of such a piece."""
+        return f"store.{output}" + self._own(piece)
+
+    def _own(self, piece: int) -> str:
+        """The end of a name that pieces of this number of columns have, where the first has another number."""
+        return f".{piece}" if piece != self.sizes.pieces[0] else ""
 
     # --- the walk over tiles
 
@@ -172,11 +186,11 @@ class _Template(OnlineSoftmax):
 
     def _consumer(self, tiles: Expr) -> Statement:
         body: list[Statement] = [nodes.Cursor(self.of(f"{word}.s"), self.rings[word].slots) for word, _ in self.boxes]
-        body += [nodes.Cursor(self.of("o"), STAGED)] if self.staged else []
+        body += [nodes.Cursor(self.of("o"), STAGED)] if self._has_turns(self.sizes.pieces[0]) else []
         body += [self.score_registers(), self.weight_registers(), *self.ahead_registers(), *self.sum_registers()]
         body.append(nodes.Let(self.of("part"), WARPGROUP_ROWS * Expr.of("warpgroup.index")))
         body += self._over_tiles(tiles, self._tile())
-        tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
+        tokens = self.stores
         body += [nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", 0, tokens),))] if tokens else []
         regs = self.plan.regs.consumer if self.plan.regs else 0
         first = 0 if self.plan.threads else 1
@@ -305,42 +319,50 @@ class _Template(OnlineSoftmax):
     def _leave(self) -> Iterable[Statement]:
         """Sums over totals, the values after them, and the stores."""
         yield from self.rows_done()
-        pieces = self.sizes.width // self.sizes.piece
-        j = Expr.of(self.of("j"))
-        across = self.sizes.piece * j if pieces > 1 else ZERO
-        body = tuple(self._piece(across))
-        if pieces > 1:
-            yield nodes.For(self.of("j"), ZERO, Expr.of(pieces), body, unroll=0)
+        first, *others = self.sizes.pieces
+        count, j = self.sizes.pieces.count(first), self.of("j")
+        if count > 1:
+            body = tuple(self._piece(first * Expr.of(j), first))
+            yield nodes.For(j, ZERO, Expr.of(count), body, unroll=0)
         else:
-            yield from body
+            yield from self._piece(ZERO, first)
+        across = count * first
+        for piece in others[count - 1 :]:
+            yield from self._piece(Expr.of(across), piece)
+            across += piece
 
-    def _piece(self, across: Expr) -> Iterable[Statement]:
+    def _has_turns(self, piece: int) -> bool:
+        """Whether pieces of this number of columns have several places, which they take in turn."""
+        return any(arrays[piece].slots > self.count for _, _, arrays in self.staged)
+
+    def _piece(self, across: Expr, piece: int) -> Iterable[Statement]:
         """A piece of the sum's columns, from `across` on."""
-        tokens = tuple(f"store.{item.output}" for item, _, _ in self.staged)
-        o = self.of("o")
-        slot = Expr.of(f"{o}.slot") + (STAGED * Expr.of("warpgroup.index") if self.count > 1 else 0)
-        if tokens:
-            yield nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", (STAGED - 1) * len(tokens), tokens),))
+        o, has_turns = self.of("o"), self._has_turns(piece)
+        slot = (STAGED if has_turns else 1) * Expr.of("warpgroup.index") if self.count > 1 else ZERO
+        slot = slot + Expr.of(f"{o}.slot") if has_turns else slot if self.count > 1 else None
+        if self.staged:
+            pending = (STAGED - 1) * len(self.staged)
+            yield nodes.If(FIRST_THREAD, (nodes.WaitGroup("tma_store", pending, self.stores),))
             yield nodes.Barrier("warpgroup")
-        places = {item.output: Place(self._out(item.output), (self._r, self._n), slot) for item, _, _ in self.staged}
-        is_part = self.sizes.piece != self.sizes.width
+        places = {output: Place(self._out(output, piece), (self._r, self._n), slot) for output, _, _ in self.staged}
+        is_part = piece != self.sizes.width
         yield nodes.Each(
             (self.of("r"), self.of("n")),
             self.of("acc"),
             tuple(self.elements(across, places, "stmatrix")),
             (ZERO, across) if is_part else (),
-            (WARPGROUP_ROWS, self.sizes.piece) if is_part else (),
+            (WARPGROUP_ROWS, piece) if is_part else (),
         )
-        if tokens:
+        if self.staged:
             yield nodes.Fence("async_proxy")
             yield nodes.Barrier("warpgroup")
             stores = []
-            for item, box, _ in self.staged:
-                at = box.at(self.m0 + self.of("part"), across)
-                to = Place(f"{self._out(item.output)}.map", at)
-                stores.append(nodes.TmaStore(f"store.{item.output}", to, Place(self._out(item.output), slot=slot)))
+            for output, box, _ in self.staged:
+                name = self._out(output, piece)
+                to = Place(f"{name}.map", box.at(self.m0 + self.of("part"), across))
+                stores.append(nodes.TmaStore(self._stored(output, piece), to, Place(name, slot=slot)))
             yield nodes.If(FIRST_THREAD, tuple(stores))
-            yield nodes.Advance(o)
+            yield from (nodes.Advance(o),) * has_turns
 
     def row_names(self) -> tuple[Statement, ...]:
         """The names of the row at which `each` is, or of the two axes that make it."""
