@@ -142,11 +142,13 @@ def test_the_cost_model_decides() -> None:
     assert masks_widened(even, planner)[1] == masks_widened(short, planner)[1] == {}
 
 
-@pytest.mark.parametrize("dtype", ["fp16", "fp32"])
-def test_a_bias_whose_rows_no_tile_brings_is_written_anew(dtype: str) -> None:
+@pytest.mark.parametrize("dtype, batch, is_worth", [("fp16", 4, True), ("fp32", 4, False), ("fp32", 16, True)])
+def test_a_bias_whose_rows_no_tile_brings_is_written_anew(dtype: str, batch: int, is_worth: bool) -> None:
     planner = Planner(card_of("sm90", "h200"))
-    odd, even = (regions_of(with_mask([1, 16, n, n], s=n, d=128, batch=4, heads=16, mask=dtype)) for n in (4093, 4096))
-    assert [*masks_widened(odd, planner)[1]] == ["attention"]
+    odd, even = (
+        regions_of(with_mask([1, 16, n, n], s=n, d=128, batch=batch, heads=16, mask=dtype)) for n in (4093, 4096)
+    )
+    assert [*masks_widened(odd, planner)[1]] == ["attention"] * is_worth  # of twice the bytes, for as many readers
     assert masks_widened(even, planner)[1] == {}
 
 

@@ -29,6 +29,7 @@ from .score import score_of
 PAIR = 2  # neighbours that are read at once
 BYTES = 2  # of an element
 LANES, LINES = 32, 8  # of a read by a warp: elements or pairs of them, and rows of a fragment that these are of
+ALONE = 0.85  # of the lines of reads one by one that show: two are of one line, and come together
 MOST = 2  # tensors: each takes as many registers as weights do
 
 
@@ -94,7 +95,9 @@ def load_clocks(kernel: Streaming, plan: Plan, elements: int, others: Collection
     width = PAIR if set(needs_of(kernel, others)) <= set(plan.assume) else 1
     ahead = reads_ahead(kernel)
     alone = sum(read not in ahead and read not in others for read in reads_beside(kernel))
-    return (sum(read not in others for read in ahead) / width + alone) * elements / LANES * LINES
+    early = sum(read not in others for read in ahead)
+    reads = early / width if width > 1 else ALONE * early
+    return (reads + ALONE * alone) * elements / LANES * LINES
 
 
 def put_ahead(body: Body, held: Mapping[Read, Body]) -> Body:

@@ -44,6 +44,7 @@ from .choose import card_of, readers_of
 from .planner import Planner
 
 MOST_SIBLINGS = 8  # of one launch: each has parameters of its own
+WORTH = 0.9  # of the time of attention alone: a kernel before, whose rows begin anywhere, takes longer than priced
 Rewrite = Callable[[region.Region, Surroundings], tuple[region.Region, ...]]
 # of one region into several, each a kernel, in this order; by the remark that says so
 REWRITES: dict[str, Rewrite] = {"R3482": work_once, "R3467": split_siblings, "R3468": part_region}
@@ -266,16 +267,17 @@ def columns_bounded(module: region.Module, planner: Planner) -> tuple[region.Mod
 def masks_widened(module: region.Module, planner: Planner) -> tuple[region.Module, dict[str, Regions]]:
     """The module with kernels that write anew what scores meet, before each two regions that share a kernel, where that
     takes less; and these regions with the one that reads it, by the name of that."""
-    return _prepared(module, planner, partial(widen_masks.ways, sizes=sizes_of(module.model)))
+    return _prepared(module, planner, partial(widen_masks.ways, sizes=sizes_of(module.model)), WORTH)
 
 
 def _prepared(
     module: region.Module,
     planner: Planner,
     ways_of: Callable[[tuple[region.Region, region.Region], Names], Iterator[Regions]],
+    worth: float = 1.0,
 ) -> tuple[region.Module, dict[str, Regions]]:
-    """The module with other regions before each two that share a kernel, in the way that takes least; and these with
-    the first of the two, by its name."""
+    """The module with other regions before each two that share a kernel, in the way that takes least, and less than
+    `worth` of what they take alone; and these with the first of the two, by its name."""
     found: dict[str, Regions] = {}
     for name, reader in readers_of(module).items():
         pair = module.program.region(name), module.program.region(reader)
@@ -287,7 +289,7 @@ def _prepared(
             if any(check_proofs(other, one) for one in way):
                 continue
             time = sum(planner.us(other, one) for one in way)
-            if time < min(least, planner.us(module, pair[0])):
+            if time < min(least, worth * planner.us(module, pair[0])):
                 best, least, found[name] = other, time, way
         module = best
     return module, found
