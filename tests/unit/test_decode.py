@@ -325,3 +325,11 @@ def test_what_one_cta_alone_reads_of_much_is_streamed(model: dict[str, Any], is_
     text = gpu.show(to_gpu.lower(plan.Module(module, (plans[0],))))
     assert text.count(" streamed\n") == 2 * is_streamed and gpu.show(gpu.parse(text)) == text
     assert [d.code for d in check_gpu(gpu.parse(text)) if d.is_error] == []
+
+
+@pytest.mark.parametrize("kv", [8, 32])
+def test_few_rows_have_two_ctas_to_an_sm_whose_outputs_take_no_shared_memory(kv: int) -> None:
+    module = regions_of(attention(s=1, t=4096, d=128, heads=32, kv=kv, batch=32 * 8 // kv, **FP16))
+    chosen = to_plan.lower(module, "sm90", "h200").plans[0]
+    assert chosen.threads == (160,) and not chosen.persistent and chosen.stages == 3 and not chosen.store
+    assert chosen.estimate is not None and chosen.estimate.occupancy == 2

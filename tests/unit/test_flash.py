@@ -413,3 +413,10 @@ def test_tiles_that_read_the_same_of_a_tensor_run_together(arch: str) -> None:
     assert ("i1", "i0", "i2.o") in {b.axes for b in module.plans[0].bind}
     arrays = arrays_of(module.program, {"B": 3, "S": 70}, 4)
     assert_equals_playback(with_few(module, 2) if arch == "sm90" else module, arrays, algo=module.plans[0].algo)
+
+
+@pytest.mark.parametrize("depth, width", [(72, 43), (80, 43), (128, 32)])
+def test_groups_of_heads_that_run_together_are_alike(depth: int, width: int) -> None:
+    module = to_plan.lower(regions_of(model_of(Case("fp16", 8, 16, 16, 2048, depth, True))), "sm90", "h200")
+    order = module.plans[0].order
+    assert order is not None and order.width == width  # of 128 heads; 56 fit, and would leave 16

@@ -17,6 +17,7 @@ from .match import flash_of
 
 TILE_ELEMENTS = 64  # of a tensor that scores meet, which an SM takes from shared memory and adds in a clock
 ONE_SLOT = 1.12  # times as long where three warpgroups have to read a tile before the next is fetched: its ring has one
+TWO_SLOTS = 1.03  # times as long where three have rings of two for keys and values
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
 BLOCK_CLOCKS = 150  # of each block: barriers, shuffles, the first exponential
@@ -51,8 +52,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     loads = load_clocks(kernel, plan, tile.rows * tile.columns, [read for read, _ in tiles])
     loads += len(tiles) * tile.rows * tile.columns / TILE_ELEMENTS
     wide = 1 + WIDE * max(0, tile.columns - BROAD)
-    if tiles and count == max(BESIDE) and plan.stages == LEAST_STAGES:
-        wide *= ONE_SLOT
+    if count == max(BESIDE) and plan.stages == LEAST_STAGES:
+        wide *= ONE_SLOT if tiles else TWO_SLOTS
     block = (products + weights * BESIDE[count] + loads + BLOCK_CLOCKS) * wide
     mine = max(walks / device.sms, 1.0)
     is_uneven = blocks * tile.columns < length
@@ -83,7 +84,8 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
         height = flash.height.evaluate(sizes)
         if height <= tile.rows and length >= MANY * height:  # few queries: columns are read once, from memory
             first = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # which all products wait for
-            chain = clocks / block * CHAIN_CLOCKS[count] / device.clock_ghz / 1e3
+            beside = 1 if plan.persistent else at.occupancy  # CTAs of an SM hide one another's waits
+            chain = clocks / block * CHAIN_CLOCKS[count] / beside / device.clock_ghz / 1e3
         parts[max(parts, key=parts.__getitem__)] = longer_of(compute + chain, memory, SHARPNESS) + first
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)
 

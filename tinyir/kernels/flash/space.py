@@ -34,7 +34,8 @@ STAGES = (4, 3, 2)
 REGS = {2: Regs(24, 240), 3: Regs(32, 160)}
 REGS_OF_TILES = {**REGS, 2: Regs(40, 232)}  # where the producer fetches what scores meet besides, with 24 it spills
 SHARE_OF_L2 = 32 << 20  # bytes of keys and values that heads which run together may have
-MOST_STREAMED = 8 * SHARE_OF_L2  # measured on an H200: 67 to 268 MB are faster, 537 MB slower
+MOST_STREAMED = 4 * SHARE_OF_L2  # measured on an H200: 34 to 134 MB are faster, 268 MB slower
+LEAST_STAGED = 16  # rows of a warp: an output of fewer leaves from registers, and takes no shared memory
 MOST_ORDER = 256
 MOST_DRAWN = 128  # columns of a head: of 256, tiles that are drawn are slower than those that take turns
 MOST_STARTED = 2  # tiles for each SM, where the CTA of one starts as that of another ends
@@ -49,7 +50,6 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
     if isinstance(found, str):
         return ()
     ways, proposals = tuple(_ways(found, problem.model)), []
-    is_low = found.height.constant is not None and found.height.constant <= WARPGROUP_ROWS
     height, shorter = found.height.constant, (STEP,) if found.block % COLUMNS[-1] else ()
     for count in (c for c in CONSUMERS if height is None or c <= -(-max(height, 1) // WARPGROUP_ROWS)):
         for columns in (c for c in (*COLUMNS, *shorter) if found.block % c == 0):
@@ -57,7 +57,7 @@ def propose_flash(problem: Problem, card: Device) -> tuple[Proposal, ...]:
                 if not all(span_of(read, columns) for read, _ in found.tiles if read.tensor in tiles):
                     continue
                 plan = _largest(found, problem, card, count, columns, ahead, tiles, assume)
-                plans = (plan,) if ahead or is_low else (plan, *_at_once(found, plan, problem, card))
+                plans = (plan,) if ahead else (plan, *_at_once(found, plan, problem, card))
                 proposals += [Proposal(one, _refused(one, kernel)) for one in plans]
     return tuple(proposals)
 
@@ -168,7 +168,10 @@ def _plan(
     row, column = kernel.row, kernel.column
     rows = WARPGROUP_ROWS * count
     reads, way = found.fetched, STREAMED if _is_read_once(found, problem.model, rows) else ""
-    stores = tuple(Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None)
+    few = found.height.constant is not None and found.height.constant < LEAST_STAGED
+    stores = tuple(
+        Store(y.output, "tma") for y, box in zip(second.yields, found.outputs) if box is not None and not few
+    )
     return Plan(
         regions=(first.name, second.name),
         arch=card.arch.name,
@@ -217,9 +220,8 @@ def _is_read_once(found: Flash, model: Model, rows: int) -> bool:
         shared = any(isinstance(atom, Floor) and outer & atom.num.vocabulary for atom in atoms)  # by heads of a group
         if shared or not outer <= {*atoms}:
             return False
-    return (
-        SHARE_OF_L2 < extent_of(found.outer).evaluate(sizes_of(model)) * _bytes_of_head(found, model) <= MOST_STREAMED
-    )
+    heads = extent_of(found.outer).evaluate(sizes_of(model))
+    return SHARE_OF_L2 <= heads * _bytes_of_head(found, model) <= MOST_STREAMED
 
 
 def _bytes_of_head(found: Flash, model: Model) -> int:
@@ -229,6 +231,8 @@ def _bytes_of_head(found: Flash, model: Model) -> int:
 
 
 def _together(found: Flash, model: Model) -> int:
-    """Heads whose keys and values stay in L2 at the first shape set."""
+    """Heads whose keys and values stay in L2 at the first shape set, as many in each group: in a short last group CTAs
+    are left without a tile."""
     heads = extent_of(found.outer).evaluate(sizes_of(model))
-    return max(1, min(SHARE_OF_L2 // max(_bytes_of_head(found, model), 1), heads, MOST_ORDER))
+    most = max(1, min(SHARE_OF_L2 // max(_bytes_of_head(found, model), 1), heads, MOST_ORDER))
+    return max(1, -(-heads // -(-heads // most)))
