@@ -4,6 +4,7 @@ the simulation, and their text."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from typing import Any
@@ -228,6 +229,17 @@ def test_a_warp_has_as_many_columns_as_leave_work_for_all(columns: int, depth: i
     module: Any = lowered_to(model_of(64, columns, depth, 4, 128), "plan")
     (chosen,) = module.plans
     assert chosen.tile[1] // chosen.threads[1] == each
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+def test_weights_are_loaded_past_the_cache_that_rows_stay_in(rows: int) -> None:
+    """Scales, of which a line serves several steps, and rows, which every CTA reads, go the usual way."""
+    module: Any = lowered_to(model_of(rows, 4096, 4096, 4, 128), "plan")
+    code = lowered(module)[1]
+    (body,) = re.findall(r'extern "C".*', manifest.show(code), re.DOTALL)
+    loads = [line for line in body.splitlines() if re.search(r"[&= ][QSA]\[", line)]
+    assert {name for name in "QSA" for line in loads if f"{name}[" in line and "_line" in line} == {"Q"}
+    assert all("_line" in line for line in loads if "&Q[" in line)
 
 
 def test_rows_are_read_a_group_at_a_time() -> None:

@@ -75,7 +75,7 @@ TRIALS: Trials = {
     **_named("byte twice", test_sim_numbers.byte_twice, (0,), (4,), (16,), (28,)),
     **_named("halves of words", test_sim_numbers.halves_of_words, (0,), (12,), (16,), (28,)),
     "store_words_last": test_sim_numbers.stored,
-    **_named("load", test_sim_numbers.loaded, ("once",), ("kept",), ("last",)),
+    **_named("load", test_sim_numbers.loaded, ("once",), ("line",), ("kept",), ("last",)),
     **_named("extreme", test_sim_numbers.extreme, ("max",), ("min",)),
     "exp2_approx": partial(test_sim_numbers.exponential, is_special=False),
     "exp2_approx of special numbers": partial(test_sim_numbers.exponential, is_special=True),

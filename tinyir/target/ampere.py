@@ -196,7 +196,7 @@ template <class T> {_INLINE}T loaded_{how}(const T *from) {{
   return x.all;
 }}""",
         )
-        for how in ("once", "kept", "last")
+        for how in ("once", "line", "kept", "last")
     ),
     (
         "store_last",
@@ -208,7 +208,7 @@ template <class T> {_INLINE}void store_last(T *to, const T &piece) {{
   for (int i = 0; i < (int)sizeof(T) / 16; ++i) store_words_last((uint4 *)to + i, x.parts[i]);
 }}""",
     ),
-    *(_load_near(way, dtype) for way in ("", "once", "kept", "last") for dtype in ("", *SMALL_FLOATS)),
+    *(_load_near(way, dtype) for way in ("", "once", "line", "kept", "last") for dtype in ("", *SMALL_FLOATS)),
     *(_store_near(way, dtype) for way in ("", "last") for dtype in ("", *SMALL_FLOATS)),
     (
         "word_of",

@@ -25,6 +25,15 @@ GUARDED = (
   return x;
 }}""",  # noqa: E501
     ),
+    (
+        "load_line",
+        f"""\
+{_INLINE}uint4 load_line(const void *from) {{
+  uint4 x;
+  asm("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {{%0, %1, %2, %3}}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(from));
+  return x;
+}}""",  # noqa: E501
+    ),
     *(
         (
             f"load_{how}",

@@ -39,7 +39,7 @@ from .index import Integers
 from .matrix import as_held
 from .names import Names, comment
 from .narrow import narrow
-from .once import loaded_again, loaded_once
+from .once import loaded_again, loaded_for_operands, loaded_once
 from .pairs import Pairs, in_words
 from .sized import Emitted
 from .turns import SPELLINGS, Turns
@@ -96,6 +96,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
             for n in (getattr(s, "held", ""), *(p.name for _, p in places_in(s)))
         }
         self.once = loaded_once(kernel, self.regions, self.outputs)
+        self.in_lines = loaded_for_operands(kernel)
         self.again = loaded_again(kernel, self.outputs)
         self.is_again = bool(self.again)
         self.picked: dict[str, nodes.Pick] = {}

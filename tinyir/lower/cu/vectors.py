@@ -126,14 +126,15 @@ class Vectors:
         return "" if small is None else f"store_near{way and f'_{way}'}{small}<{s.vector}>(&{first}, {place});"
 
     def _way(self: Any, s: nodes.Assign) -> str:
-        """What a load asks of the caches, found once for each: `once` to leave them to others, `kept` to hold what
-        is loaded again, `last` where it was; empty for nothing."""
+        """What a load asks of the caches, found once for each: `once` to leave them to others, `line` to do so and have
+        L2 fetch whole lines, `kept` to hold what is loaded again, `last` where it was; empty for nothing."""
         left = self.again.get(s.value.tensor, 0)
         if left:
             self.again[s.value.tensor] = left - 1
             return "kept" if left > 1 else "last"
-        is_once = s.value.tensor in self.once and s.vector * s.value.dtype.bytes % WORD_BYTES == 0
-        return "once" if is_once else ""
+        if s.vector * s.value.dtype.bytes % WORD_BYTES:
+            return ""
+        return "line" if s.value.tensor in self.in_lines else "once" if s.value.tensor in self.once else ""
 
     def _way_out(self: Any, s: nodes.Store) -> str:
         """What a store asks of the caches: what is written beside rows that L2 should keep, in whole accesses, is the

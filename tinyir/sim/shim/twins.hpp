@@ -87,6 +87,7 @@ __device__ tinyir_uint pair_of_fp8e5m2(float low, float high) { return tinyir_sm
 
 __device__ tinyir_uint word_as_is(tinyir_uint x) { return x; }
 __device__ uint4 load_once(const void* from) { return *static_cast<const uint4*>(from); }
+__device__ uint4 load_line(const void* from) { return *static_cast<const uint4*>(from); }
 __device__ void store_words_last(void* to, uint4 x) { *static_cast<uint4*>(to) = x; }
 __device__ uint4 load_kept(const void* from) { return *static_cast<const uint4*>(from); }
 __device__ uint4 load_last(const void* from) { return *static_cast<const uint4*>(from); }
