@@ -125,15 +125,26 @@ def test_groups_with_channels_innermost_take_the_registers_that_they_declare() -
 
 
 @needs_cuda_compiler
+@pytest.mark.parametrize("case", [packed.Case(64, 4096, 4096, 8), packed.Case(8, 4096, 4096, 4, "awq")])
+def test_a_product_of_few_rows_takes_the_registers_that_it_declares(case: packed.Case) -> None:
+    """One plan of each piece of the sum, number of a warp's columns and of steps that are read at once."""
+    chosen, found = kept_of(case.text)
+    ours = [p for p in found if p.algo == "few_rows"]
+    forms = {(p.tile[2] // p.threads[2], p.tile[1] // p.threads[1], p.stages): p for p in ours}
+    assert {p.stages for p in forms.values()} == {1, 2}
+    assert [fault for one in forms.values() for fault in faults_of(chosen, one, compilers()[0])] == []
+
+
+@needs_cuda_compiler
 def test_a_product_of_few_rows_that_would_spill_is_not_kept() -> None:
-    """Of 64 rows, steps of 32 weights of four bits leave a warp of 64 columns too few registers."""
+    """Of 64 rows, two steps of 16 weights of four bits, or one of 32, leave a warp of 64 columns too few registers."""
     module: Any = read(packed.model_of(64, 11008, 4096, 4, packed.BLOCK), "packed.json")
     for stage in ("index", "poly", "region", "plan"):
         module = lower_to(stage, module, "sm90", CARD)
     found = to_plan.candidates(module.program, module.program.program.regions[-1], "sm90", CARD)
     ours = [c for c in found if c.plan.algo == "few_rows"]
     refused = [c for c in ours if "registers a thread in arrays" in str(c.rejected)]
-    assert {(c.plan.widest, c.plan.tile[1] // c.plan.threads[1]) for c in refused} == {(32, 64)}
+    assert {(c.plan.widest, c.plan.tile[1] // c.plan.threads[1]) for c in refused} == {(16, 64), (32, 64)}
     most = max((c.plan for c in ours if not c.rejected), key=lambda p: declared(module.program, p).registers)
     taken = usage(to_gpu.lower(replace(module, plans=(most,))), most.name, compilers()[0])
     assert (taken.spill_stores, taken.spill_loads) == (0, 0), plan.show_plan(most)

@@ -21,7 +21,7 @@ MOST_ROWS = 16  # of a large factor that is in memory, as other families fetch i
 FACTORS = ("fp16", "bf16")
 PIECES = (32, 16, 8)  # elements along the sum that a thread takes of a column
 SIDES = (8, 4)  # columns that a thread has side by side
-ACCESS_BYTES = 16
+ACCESS_BYTES, WORD_BYTES = 16, 4
 INSIDE = (Read, Literal, Index, Unary, Binary, Ternary, Select)
 CHUNK = "chunk"  # the number of a piece, as the sum is written for `layout_of`
 PLACE = "place"  # an element in it
@@ -183,11 +183,12 @@ def reads_of(product: Product) -> tuple[Read, ...]:
 @functools.lru_cache(maxsize=4096)
 def pieces_of(region: Region, kernel: Kernel) -> tuple[int, ...]:
     """Elements along the sum that a thread may take of a column at once, the most first: the large factor's main read
-    is one access of 16 bytes at most, and pieces of four threads fill the sum."""
+    is one access of 16 bytes at most, and pieces of four threads fill the sum. Less than a word is taken only where no
+    piece has one: what is packed is computed in pairs of words."""
     product = product_of(region, kernel)
     if product is None:
         return ()
-    found = []
+    found: dict[int, int] = {}
     for piece in PIECES:
         every = [layout_of(region, product, read, piece) for read in reads_of(product)]
         small = layout_of(region, product, product.small, piece)
@@ -199,8 +200,8 @@ def pieces_of(region: Region, kernel: Kernel) -> tuple[int, ...]:
             if placed is not None
         )
         if most <= ACCESS_BYTES:
-            found.append(piece)
-    return tuple(found)
+            found[piece] = most
+    return tuple(piece for piece, most in found.items() if most >= min(WORD_BYTES, max(found.values())))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from ..candidate import over_registers, parts_of_axes
 from ..family import Problem, Proposal
 from ..parts.guards import guarded_axes
 from ..problem import Contraction
-from .declare import FRAGMENT, STAGES, VECTOR, held_of, rows_of
+from .declare import FRAGMENT, MOST_OF_SIXTEEN, MOST_WORDS, STAGES, VECTOR, held_of, rows_of, words_of
 from .match import patches_of, placed_in, product_of, reads_of, vectorize_of
 
 WARPS = (
@@ -26,15 +26,12 @@ WARPS = (
     (8, 2),
 )  # along the columns, and along the sum
 BLOCKS = (1, 2, 4)  # sixteens of columns of a warp
-AT_ONCE = 32  # weights of a column that the warps of 64 columns on an SM have at once, at least: 64 x 11008 x 4096 of 8
-# bits has fewer and takes 49.8 us so, 44.4 with 32 columns; of 4 bits 42.3
 
 
 def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
     """Each shape of a CTA with each piece; none where the product is none of few rows."""
     region, kernel = problem.region, problem.kernel
     product = product_of(region, kernel)
-    wide = (product.right.size.constant or 0) // (FRAGMENT * BLOCKS[-1]) if product is not None else 0
     for patch in patches_of(region, kernel):
         piece = patch.piece
         placed = [placed_in(region, product, read, patch) for read in reads_of(product)]
@@ -42,8 +39,6 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
         for beside, behind in WARPS:
             for blocks in (patch.side // 2,) if patch.side else BLOCKS:
                 columns, depth = FRAGMENT * blocks * beside, 4 * piece * behind
-                if not patch.side and blocks == BLOCKS[-1] and wide * piece < AT_ONCE * card.sms:
-                    continue
                 rows = rows_of(problem)
                 is_contraction = isinstance(kernel, Contraction)
                 guarded = {
@@ -71,6 +66,7 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
                     else (),
                     predicate=tuple(a.name for a in dict.fromkeys((*region.iters, product.sum)) if a.name in guarded),
                 )
-                for stages in STAGES:
+                is_twice = blocks > 1 or rows <= MOST_OF_SIXTEEN
+                for stages in STAGES if is_twice and 2 * words_of(plan, problem) <= MOST_WORDS else STAGES[:1]:
                     one = replace(plan, stages=stages)
                     yield Proposal(one, over_registers(held_of(one, problem) + unpacked, card))
