@@ -97,11 +97,12 @@ def _one_at_a_time(region: Region, axis: Axis, both: Region) -> Region:
     """The region of both halves with an axis for which of them a point writes."""
     half, width = numbered_name("h", {a.name for a in region.iters}), both.iters[-1].size
     is_low = (Bound(Expr.of(half), upper=Expr.of(1)),)
+    iters = (*both.iters[:-1], Axis(half, Expr.of(2)), both.iters[-1])
+    order, axes = tuple(a.name for a in iters), axes_of_values(both)
     place = {axis.name: Expr.of(axis.name) + width * half}
     yields = []
     for item, low, high in zip(region.yields, both.yields, both.yields[len(region.yields) :]):
-        chosen = Select(is_low, low.expr, high.expr, low.expr.dtype)
+        chosen = met(Select(is_low, low.expr, high.expr, low.expr.dtype), order, axes)
         yields.append(replace(item, index=tuple(e.substitute(place) for e in item.index), expr=chosen))
-    iters = (*both.iters[:-1], Axis(half, Expr.of(2)), both.iters[-1])
     made = replace(both, iters=iters, yields=tuple(yields))
     return replace(made, analysis=analyse(made))
