@@ -134,7 +134,7 @@ LISTED = (
         r"257\*cluster\.rank",
         "rank 0 alone has a part of a row beside its vectors: at any other it is behind the row's end",
     ),
-    ("cu", "ampere", "fill not zero", r"^piece\.x\[v\] = col_b", "", "columns behind the last, whose results nobody stores"),
+    ("cu", "ampere", "fill not zero", r"^piece\.x\[v\] = col_b", "", "columns whose results nobody stores"),
     ("gpu", "attention", "guard dropped", r"^if i1 < \d+ and i2 < ", "", "a score of a row that is not stored"),
     ("gpu", "largest of windows", "guard dropped", r"^if i1 < 5 and ", "", "what is stored has a guard of its own"),
     ("gpu", "softmax", "index moved", r"^max.acc\[0\] = max", "", "a softmax takes off what all of a row have more"),

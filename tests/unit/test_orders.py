@@ -3,12 +3,13 @@ attention over an image among them."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.models import Network, RandomModel, convnext, vit
+from tests.models import Network, RandomModel, convnext, mobilenet, vit
 from tests.models.unet import attended
 from tinyir.front.json import read
 from tinyir.ir import region
@@ -96,6 +97,21 @@ def test_other_orders_compute_the_same(name: str) -> None:
     assert turned
     for name, array in play(other, arrays).items():
         np.testing.assert_allclose(array.astype(float), play(module, arrays)[name].astype(float), rtol=1e-2, atol=1e-2)
+
+
+def test_a_kernel_that_loses_much_keeps_its_order_where_the_others_gain_more() -> None:
+    """All together are faster turned, and faster still without what one fold reads."""
+    module = lowered_to("region", mobilenet(dtype="fp16"))
+    slow = "b4.gate.means"
+
+    def times(made: region.Module, names: Container[str]) -> dict[str, float]:
+        same = {r.name: made.program.region(r.name) == r for r in module.program.regions if r.name in names}
+        return {name: 10.0 if is_same else 50.0 if name == slow else 1.0 for name, is_same in same.items()}
+
+    other, turned = turn_buffers(module, times)
+    changed = [r.name for r in module.program.regions if other.program.region(r.name) != r]
+    assert slow not in changed and len(changed) > 5
+    assert sum(one.before - one.after for one in turned) > 0
 
 
 def test_an_image_in_another_order_than_the_results_costs_its_lines() -> None:

@@ -11,15 +11,15 @@ its queries and keys and for the width of its values and of what it writes, and 
 folds, where another dim is innermost. In a program that has one of these, each contraction that reads points alone asks
 for the dim that it sums. Buffers that are read or written beside it along the same axis, such as residuals and results
 of pools, are turned with it: a kernel reads and writes along one innermost axis. Buffers that hang together so are
-turned together where the kernels of the regions that touch them take less then; else what only the factors of
-contractions join to the rest is turned by itself, where that takes less. Signatures are never turned: a kernel that
-reads an input or writes an output has it as the caller does.
+turned together where the kernels of the regions that touch them take less then. Where that is not so, or some of these
+lose much, what only the factors of contractions join to the rest is turned by itself, where that takes less. Signatures
+are never turned: a kernel that reads an input or writes an output has it as the caller does.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from ...analysis.regions import analyse
 from ...ir.alike import Alike, form_of
@@ -49,6 +49,8 @@ Orders = Mapping[str, tuple[int, ...]]
 TimesOf = Callable[[Module, Container[str]], Mapping[str, float]]
 LeastOf = Callable[[Module, Container[str]], Iterable[Mapping[str, float]]]
 
+WORTH_US = 2.0  # that some kernels lose before others alone are tried: about what a launch takes
+
 
 @dataclass(frozen=True, slots=True)
 class Turned:
@@ -69,20 +71,26 @@ def turn_buffers(
     groups = _together(module, _orders(module, _innermost(module)))
     other, done = with_orders(module, {name: order for group in groups for name, order in group.items()}), []
     for group in groups:
-        found = _if_faster(module, other, group, times_of, least_of)
-        done += [found] if found is not None else _parts_done(module, group, times_of, least_of)
+        found, lost = _if_faster(module, other, group, times_of, least_of)
+        parts = _together(module, group, is_apart_from_factors=True)
+        is_asked = len(parts) > 1 and (found is None or lost() > WORTH_US)
+        some = _parts_done(module, parts, times_of, least_of) if is_asked else []
+        if found is not None and some:
+            names = _touching(module, group)
+            mixed = with_orders(module, {name: order for one in some for name, order in one.orders.items()})
+            some = some if _sum(times_of(mixed, names), names) < found.after else []
+        done += some or ([found] if found is not None else [])
     turned = {name: order for one in done for name, order in one.orders.items()}
     return with_orders(module, turned) if turned else module, tuple(done)
 
 
-def _parts_done(module: Module, group: Orders, times_of: TimesOf, least_of: LeastOf | None) -> list[Turned]:
+def _parts_done(module: Module, parts: Sequence[Orders], times_of: TimesOf, least_of: LeastOf | None) -> list[Turned]:
     """What is turned of buffers that are not turned all together: one after another those that only contractions join
     to the rest, which take their factors in any order."""
-    parts, done = _together(module, group, is_apart_from_factors=True), []
-    turned, now = {}, module
-    for part in parts if len(parts) > 1 else ():
+    turned, now, done = {}, module, []
+    for part in parts:
         other = with_orders(module, turned | part)
-        found = _if_faster(now, other, part, times_of, least_of)
+        found, _ = _if_faster(now, other, part, times_of, least_of)
         if found is not None:
             turned, now = turned | part, other
             done.append(found)
@@ -91,17 +99,30 @@ def _parts_done(module: Module, group: Orders, times_of: TimesOf, least_of: Leas
 
 def _if_faster(
     module: Module, other: Module, group: Orders, times_of: TimesOf, least_of: LeastOf | None
-) -> Turned | None:
-    """What is done where the kernels that touch these buffers take less in the other module, which has them turned."""
-    names = [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
-    after = _sum(times_of(other, names), names)
+) -> tuple[Turned | None, Callable[[], float]]:
+    """What is done where the kernels that touch these buffers take less in the other module, which has them turned; and
+    the microseconds that those lose which take more, for who asks: it takes exact times."""
+    names = _touching(module, group)
+    after, exact = times_of(other, names), functools.partial(times_of, module)
+
+    def lost(before: Mapping[str, float]) -> float:
+        slower = {name: after[name] - before[name] for name in names if before[name] < after[name]}
+        if before is least and sum(slower.values()) > WORTH_US:
+            slower = {name: after[name] - us for name, us in exact(slower).items()}
+        return sum(max(0.0, us) for us in slower.values())
+
+    least: Mapping[str, float] = {}
     for least in least_of(module, names) if least_of is not None else ():
-        before = _sum(least, names)
-        if after < before:
-            break
-    else:
-        before = _sum(times_of(module, names), names)
-    return Turned(group, before, after) if after < before else None
+        if _sum(after, names) < _sum(least, names):
+            return Turned(group, _sum(least, names), _sum(after, names)), functools.partial(lost, least)
+    before = exact(names)
+    found = Turned(group, _sum(before, names), _sum(after, names))
+    return (found if found.after < found.before else None), functools.partial(lost, before)
+
+
+def _touching(module: Module, group: Orders) -> list[str]:
+    """The regions that read or write one of these buffers."""
+    return [r.name for r in module.program.regions if any(t.name in group for t in (*r.inputs, *r.outputs))]
 
 
 def _sum(times: Mapping[str, float], names: Iterable[str]) -> float:
