@@ -31,13 +31,13 @@ from ..resources import threads_of
 from .declare import has_ends, stays_as_read, team_of
 
 CLUSTER_CLOCKS = 4  # of each thread of a CTA, each time as many CTAs, of a cluster's barrier and the reads after it
-CLUSTER_LOSS = 0.06  # of the bandwidth, each time as many, since they begin and end together
+CLUSTER_LOSS = 0.07  # of the bandwidth, each time as many, since they begin and end together
 SLOW_ISSUE = 2  # plain instructions that take as long as an exponential
 QUOTIENT_ISSUE = 6  # the same of a division by what divides a row
 BYTE_ISSUE = 0.5  # the same of one of four floats that become a word of bytes
 ROUND_ISSUE = 4  # the same of a conversion to an integer
 ALONE_CLOCKS = 3  # of an instruction that waits for the one before, while no other CTA has its turn
-ALONE_WARPS = 12  # at which half of an SM's instructions are waits
+ALONE_WARPS = 8  # at which half of an SM's instructions are waits
 ENDS_WAIT = 0.3  # of the elements beside whole vectors, which are read behind them
 IDLE = (
     0.4  # of the time, were all of a turn's elements behind the row's end: with half of them rows take 5 to 50 % more
