@@ -38,7 +38,7 @@ LIMITS: dict[str, Steps] = {
     "softmax": (1, 33, 33),
 }
 NETWORKS: dict[str, Steps] = {
-    "resnet": (65, 22400, 2360),
+    "resnet": (76, 22400, 2360),
     "bert": (11, 4000, 460),
     "gpt2": (10, 3940, 420),
     "vit": (20, 5500, 790),

@@ -98,7 +98,6 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
         self.once = loaded_once(kernel, self.regions, self.outputs)
         self.in_lines = loaded_for_operands(kernel)
         self.again = loaded_again(kernel, self.outputs)
-        self.is_again = bool(self.again)
         self.picked: dict[str, nodes.Pick] = {}
         self.arrays: dict[str, nodes.Shared | nodes.Reg] = {}
         self.waiting, bring = as_read(kernel)

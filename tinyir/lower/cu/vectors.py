@@ -140,7 +140,7 @@ class Vectors:
         """What a store asks of the caches: what is written beside rows that L2 should keep, in whole accesses, is the
         first that it gives up (`last`)."""
         is_whole = s.vector * self._dtype(s.to.name).bytes % WORD_BYTES == 0
-        return "last" if self.is_again and is_whole and s.to.name in self.tensors else ""
+        return "last" if self.again and is_whole and s.to.name in self.tensors else ""
 
     def _is_aligned(self: Any, name: str, index: tuple[Expr, ...], count: int) -> bool:
         """Whether an element of a tensor is the first of `count` that begin on a multiple of their bytes."""
