@@ -17,8 +17,8 @@ from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.prove import Facts
 from tinyir.ir.gpu.walk import Visit, names_in, places_in, reads_in, visits
 
-# Of mutants that nothing proves the same: level, case, rule, the line as it was behind the one before it, as it is, and
-# why no result can show it.
+# Of mutants that nothing proves the same: level, case, rule, the line as it was with as many lines before it as the
+# pattern has, as it is, and why no result can show it. The rule "inside" is of every mutant in such a loop.
 LISTED = (
     (
         "cu",
@@ -35,7 +35,7 @@ LISTED = (
         "cu",
         "down the rows",
         "start of a sum",
-        r"_acc\[2\]\[2\] = ",
+        r"_acc\[\d\]\[\d\] = ",
         "",
         "of a row before the first, which is not stored",
     ),
@@ -80,7 +80,16 @@ LISTED = (
     ),
     ("gpu", "", "guard", r"^if (i\d) < (\d+) and ", r"^if i\d < \d+ \+ 1 and ", "a score of a row that is not stored"),
     ("gpu", "flash of a chunk", "guard dropped", r"^if lane - 4\*floor", "", "four lanes store the same number"),
-    ("gpu", "flash of a chunk", "arithmetic", r"^sc\[r, n\] = exp2", "", "of a chunk no block but the first is cut"),
+    ("gpu", "flash of a chunk", "inside", r"^for t in 1\.\.cut$", "", "of a chunk no block but the first is cut"),
+    ("cu", "flash of a chunk", "inside", r"^for \(int t = 1; t < cut;", "", "of a chunk no block but the first is cut"),
+    (
+        "cu",
+        "",
+        "fence lost",
+        r"^wgmma_commit\(\);\n\}\nmbarrier_wait\(.*\);\nwgmma_fence",
+        "",
+        "no thread has touched a register since the fence before",
+    ),
     (
         "gpu",
         "depthwise down",
@@ -176,12 +185,32 @@ def reason_of(level: str, case: str, rule: str, before: str, text: str) -> str:
     at = next((n for n, lines in enumerate(zip(old, new)) if lines[0] != lines[1]), None)
     if at is None:
         return ""
-    above, was, is_now = old[at - 1].strip(), old[at].strip(), new[at].strip()
+    loops = list(_heads_of(old, at))
     for its_level, its_case, its_rule, line, changed, why in LISTED:
-        if (its_level, its_rule) == (level, rule) and its_case in case and re.search(changed, is_now):
-            if re.search(line, was) or re.search(line, f"{above}\n{was}"):
+        if its_level == level and its_case in case and re.search(changed, new[at].strip()):
+            places = loops if its_rule == "inside" else [at] if its_rule == rule else []
+            if any(is_line(line, old, place) for place in places):
                 return why
     return ""
+
+
+def is_line(pattern: str, lines: list[str], at: int) -> bool:
+    """Whether a line is as a pattern says, which may say the lines before it too."""
+    first = max(at - pattern.count(r"\n"), 0)
+    return re.search(pattern, "\n".join(line.strip() for line in lines[first : at + 1])) is not None
+
+
+def _heads_of(lines: list[str], at: int) -> Iterator[int]:
+    """The lines whose blocks a line is in, by how far they are moved in, from the innermost."""
+    deep = _depth(lines[at])
+    for above in range(at - 1, -1, -1):
+        if lines[above].strip() and _depth(lines[above]) < deep:
+            deep = _depth(lines[above])
+            yield above
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def is_same(before: str, after: str) -> bool:

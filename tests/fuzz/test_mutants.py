@@ -49,6 +49,21 @@ def test_what_is_listed_is_a_line_of_a_case() -> None:
     """A reason whose line is gone goes too."""
     for level, its_case, _, before, _, _ in harmless.LISTED:
         cases = [family(case) for case in mutants.CASES if its_case in case]
-        lines = [line.strip() for one in cases for line in (one.text if level == "cu" else one.kernels).split("\n")]
-        several = (f"{above}\n{line}" for above, line in zip(lines, lines[1:]))
-        assert any(re.search(before, line) for line in (*lines, *several)), before
+        texts = ((one.text if level == "cu" else one.kernels).split("\n") for one in cases)
+        assert any(harmless.is_line(before, lines, at) for lines in texts for at in range(len(lines))), before
+
+
+@pytest.mark.parametrize(
+    "case, rule, before, after, are",
+    [  # a line that is there more than once, and of which times no result can show that it is another
+        ("flash of a chunk", "lanes in a fold", "lanes = 2; lanes > 0; lanes /= 2) top", "lanes = 2; lanes > 1;", [1]),
+        ("flash by a warp", "fence lost", "  wgmma_fence();", "  ;", [2, 4]),
+    ],
+)
+def test_what_is_listed_may_be_a_line_where_it_is(
+    case: str, rule: str, before: str, after: str, are: list[int]
+) -> None:
+    right = family(case).text
+    places = [found.start() for found in re.finditer(re.escape(before), right)]
+    texts = [right[:at] + after + right[at + len(before) :] for at in places]
+    assert [n for n, text in enumerate(texts) if harmless.reason_of("cu", case, rule, right, text)] == are

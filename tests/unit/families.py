@@ -192,6 +192,7 @@ SAMPLE_SIZES = {
     "softmax": {"C": 300},
     "layernorm": {"C": 300},
     "gemm_bias_relu": {"M": 72, "N": 136, "K": 600},
+    "attention_scores": {"H": 2, "N": 75, "D": 531},
     "embedding": {},
 }
 
