@@ -276,6 +276,7 @@ def product_of_registers(n: int, dtype: str) -> Trial:
         ("  wgmma_commit();\n", "  wgmma_commit(); smem[t] = 0;\n", "E1753"),
         ("  wgmma_commit();\n", "  wgmma_commit(); __syncthreads(); smem[t] = 0;\n", "E1752"),
         ("  wgmma_commit();\n", "  wgmma_commit(); d[0] = 0;\n", "E1755"),
+        ("  wgmma_commit();\n", "  wgmma_commit(); a[t / 100] ^= 1u << 15;\n", "E1755"),
         (
             "wgmma_wait<0>();\n",
             "wgmma_wait<0>(); if (t < 64) return;\n  wgmma_fence(); wgmma_m64n64k16_fp16_of_registers<0>(d, a, "

@@ -51,7 +51,7 @@ enum TinyirFaultKind {
   TINYIR_STILL_READ = 12,   // a write over what an asynchronous unit, started by `other`, may still read
   TINYIR_RACE = 13,         // two accesses, one of them a write, that nothing orders: `other` made the first
   TINYIR_PROXY = 14,        // an asynchronous unit reads what `other` wrote, and no proxy fence is between
-  TINYIR_ACCUMULATOR = 15,  // an access to an accumulator that a wgmma, issued by `other`, still owns
+  TINYIR_ACCUMULATOR = 15,  // an access to an accumulator, or a store to a factor, that a wgmma, issued by `other`, still owns
   TINYIR_NO_BARRIER = 16,   // no mbarrier has been made where one is used, or one is made twice
   TINYIR_ARRIVALS = 17,     // one arrival too many in a phase: numbers = {count}
   TINYIR_BYTES = 18,        // the byte count of a phase leaves its range: numbers = {bytes}

@@ -186,6 +186,7 @@ struct Wgmma {
   bool has_registers, is_accumulated;
   Matrix a, b;
   std::vector<float> left;  // [64][k] when A comes from registers
+  std::vector<const unsigned*> registers;  // of each thread
   unsigned fiber;
   uint64_t code;
 };
@@ -258,13 +259,27 @@ inline void check_operand(const Matrix& matrix, const char* name) {
 }
 
 // What thread `thread` holds of A in register `r`: elements of row 16*(t/32) + t%32/4 + 8*(r%2), a word at k = t%4 + 4*(r/2), a pair from 2*(t%4) + 8*(r/2) on.
-inline void bring_left(Wgmma& product, unsigned thread, const unsigned* registers) {
+inline void read_left(const Wgmma& product, unsigned thread, float* left) {
+  const unsigned* registers = product.registers[thread];
   for (unsigned r = 0; r < 4; ++r) {
-    float* row = product.left.data() + (thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8) * product.a.depth();
+    float* row = left + (thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8) * product.a.depth();
     if (product.a.kind == kTf32)
       row[thread % 4 + r / 2 * 4] = tf32_part(registers[r]);
     else
       for (unsigned e = 0; e < 2; ++e) row[thread % 4 * 2 + r / 2 * 8 + e] = to_float(half_of(registers[r], e), product.a.kind == kBfloat);
+  }
+}
+
+// A in registers is as it was at the call: the unit may read it until then.
+inline void check_factor(const Wgmma& product, Fiber* first) {
+  std::vector<float> left = product.left;
+  for (unsigned t = 0; t < kWarpgroup && product.has_registers; ++t) {
+    read_left(product, t, left.data());
+    if (!memcmp(left.data(), product.left.data(), left.size() * sizeof(float))) continue;
+    current = first + t;
+    name_other(*current, product.code);
+    fault.is_write = 1;
+    leave(TINYIR_ACCUMULATOR);
   }
 }
 
@@ -279,7 +294,7 @@ inline void issue_product(unsigned n, Factor kind, Factor b_kind, bool a_mn, boo
     made.is_accumulated = is_accumulated;
     made.a = Matrix{a, 64, a_mn, kind};
     made.b = Matrix{b, n, b_mn, b_kind};
-    if (registers) made.left.resize(64 * made.a.depth());
+    if (registers) made.left.resize(64 * made.a.depth()), made.registers.resize(kWarpgroup);
     made.code = current->code;
     made.fiber = current->id;
     made.accumulator = find_accumulator(group, thread, d, n);
@@ -301,7 +316,7 @@ inline void issue_product(unsigned n, Factor kind, Factor b_kind, bool a_mn, boo
   } else {
     check_held(accumulator, thread);
   }
-  if (registers) bring_left(product, thread, registers);
+  if (registers) product.registers[thread] = registers, read_left(product, thread, product.left.data());
   if (++product.arrived < kWarpgroup) return;
   if (!product.has_registers) check_operand(product.a, "a");  // the last of the four warps has come: now the unit may start
   check_operand(product.b, "b");
@@ -397,6 +412,7 @@ inline void finish_products(const Work& work) {
   Fiber* first = &machine->fibers[work.block * machine->threads + work.warpgroup * kWarpgroup];
   for (unsigned p = group.done; p < work.upto; ++p) {
     Wgmma& product = group.products[p];
+    check_factor(product, first);
     compute(group, block, product);
     std::vector<float>().swap(product.left);
     Accumulator& accumulator = group.accumulators[product.accumulator];
