@@ -90,8 +90,8 @@ def with_infinity(module: plan.Module, sizes: Mapping[str, int], seed: int) -> A
 
 
 def of_scores(scale: float) -> Callable[[plan.Module, Mapping[str, int], int], Arrays]:
-    """Normal numbers of this scale; the first row of a mask sees nothing, and all scores of the last row are far below
-    0."""
+    """Normal numbers of this scale; the first row of a mask sees nothing, the next two only the last and the first few
+    columns, and all scores of the last row are far below 0."""
 
     def drawn(module: plan.Module, sizes: Mapping[str, int], seed: int) -> Arrays:
         made = dict(whole(module, sizes, seed))
@@ -103,7 +103,9 @@ def of_scores(scale: float) -> Callable[[plan.Module, Mapping[str, int], int], A
             made["K"] -= 4
             made["Q"][..., -1, :] = 4
         if "mask" in made:
-            made["mask"][..., 0, :] = False
+            hidden = False if made["mask"].dtype == bool else -np.inf
+            for row, columns in enumerate((slice(None), slice(-9), slice(9, None))):
+                made["mask"][..., row : row + 1, columns] = hidden
         return made
 
     return drawn
