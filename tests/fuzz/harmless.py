@@ -179,6 +179,7 @@ LISTED = (
         "of a row before the first, which is not stored",
     ),
     ("cu", "flash with a mask", "padding not guarded", r"\? met :", "", "met has -inf there, by the same guard"),
+    ("cu", "haloed groups of four", "start of a sum", r"_[23]\[1\]", "", "its first element is of another group"),
     ("cu", "words along columns", "sign", r"^const int n0 = .*thread_y", r"- 8 \* thread_y", "thread_y is 0"),
     ("gpu", "attention", "guard dropped", r"^if i1 < \d+ and i2 < ", "", "a score of a row that is not stored"),
     ("gpu", "largest of windows", "guard dropped", r"^if i1 < 5 and ", "", "what is stored has a guard of its own"),

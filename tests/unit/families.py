@@ -101,7 +101,7 @@ def of_scores(scale: float) -> Callable[[plan.Module, Mapping[str, int], int], A
                 made[name] = (draw.standard_normal(array.shape) * scale).astype(array.dtype)
         if "K" in made and "Q" in made:
             made["K"] -= 4
-            made["Q"][..., -1, :] = 4
+            made["Q"][..., -1, :] = 8
         if "mask" in made:
             hidden = False if made["mask"].dtype == bool else -np.inf
             for row, columns in enumerate((slice(None), slice(-9), slice(9, None))):
@@ -194,6 +194,7 @@ SAMPLE_SIZES = {
     "softmax": {"C": 300},
     "layernorm": {"C": 300},
     "gemm_bias_relu": {"M": 72, "N": 136, "K": 600},
+    "attention_causal": {"H": 1, "S": 520},
     "attention_scores": {"H": 2, "N": 75, "D": 531},
     "embedding": {},
 }
