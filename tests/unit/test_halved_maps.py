@@ -21,11 +21,14 @@ from .stages import needs_host_compiler
 from .test_streaming import regions_of
 
 
-def rotary(rows: int = 6, columns: int = 32, dtype: str = "fp16", is_shared: bool = True) -> RandomModel:
-    """The halves of rows, turned by angles of each place; unless `is_shared`, each half scaled alone."""
+def rotary(
+    rows: int = 6, columns: int = 32, dtype: str = "fp16", is_shared: bool = True, turns: int | None = None
+) -> RandomModel:
+    """The halves of rows, turned by angles of each place, or by those of one row for all (`turns` is 1); unless
+    `is_shared`, each half scaled alone."""
     net, half = Network("rotary", dtype), columns // 2
     low, high = net.split(net.input("x", [rows, columns]), ["low", "high"])
-    cos, sin = (net.input(name, [rows, half]) for name in ("cos", "sin"))
+    cos, sin = (net.input(name, [turns or rows, half]) for name in ("cos", "sin"))
 
     def times(name: str, x: str, y: str) -> str:
         return net.elementwise("mul", name, x, y)
@@ -64,9 +67,11 @@ def test_both_halves_are_done_at_once(columns: int, dtype: str) -> None:
 
 
 @needs_host_compiler
-def test_of_halves_of_less_than_a_sector_a_thread_writes_one() -> None:
-    """16 bytes each: neighbouring threads write a row together, and each reads all of it."""
-    model = rotary(columns=16)
+@pytest.mark.parametrize("turns", [6, 1])
+def test_of_halves_of_less_than_a_sector_a_thread_writes_one(turns: int) -> None:
+    """16 bytes each: neighbouring threads write a row together, and each reads all of it. Angles of one row for all
+    meet the axes of the row alone."""
+    model = rotary(columns=16, turns=turns)
     before = to_plan.in_parts(regions_of(model.text))
     after = halved(before)
     (one,) = after.program.regions

@@ -74,13 +74,16 @@ def _halved(region: Region) -> Region | None:
     reads = [{n for h, _, value in values if h == half for n in walk(value) if isinstance(n, Read)} for half in (0, 1)]
     if not reads[0] & reads[1]:
         return None
-    both, least = _of_values(region, axis, width, values), min(t.type.dtype.bytes for t in region.outputs)
-    return both if width * least >= SECTOR_BYTES else _one_at_a_time(region, axis, both)
+    least = min(t.type.dtype.bytes for t in region.outputs)
+    made = (_of_values if width * least >= SECTOR_BYTES else _one_at_a_time)(region, axis, width, values)
+    return replace(made, analysis=analyse(made))
 
 
-def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Yield, Body]]) -> Region:
-    """The region of these values of each half."""
-    iters = (*region.iters[:-1], Axis(axis.name, Expr.of(width)))
+def _of_values(
+    region: Region, axis: Axis, width: int, values: list[tuple[int, Yield, Body]], more: tuple[Axis, ...] = ()
+) -> Region:
+    """The region of these values of each half, which do not vary along `more` axes."""
+    iters = (*region.iters[:-1], *more, Axis(axis.name, Expr.of(width)))
     order, lets, yields = tuple(a.name for a in iters), [], []
     for half, item, value in values:
         whole = replace(region, iters=iters, lets=tuple(lets))
@@ -89,20 +92,18 @@ def _of_values(region: Region, axis: Axis, width: int, values: list[tuple[int, Y
         place = {axis.name: Expr.of(axis.name) + half * width}
         index = tuple(e.substitute(place) for e in item.index)
         yields.append(replace(item, index=index, expr=Ref(name, value.dtype)))
-    made = replace(region, iters=iters, lets=tuple(lets), yields=tuple(yields))
-    return replace(made, analysis=analyse(made))
+    return replace(region, iters=iters, lets=tuple(lets), yields=tuple(yields))
 
 
-def _one_at_a_time(region: Region, axis: Axis, both: Region) -> Region:
+def _one_at_a_time(region: Region, axis: Axis, width: int, values: list[tuple[int, Yield, Body]]) -> Region:
     """The region of both halves with an axis for which of them a point writes."""
-    half, width = numbered_name("h", {a.name for a in region.iters}), both.iters[-1].size
+    half = numbered_name("h", {a.name for a in region.iters})
     is_low = (Bound(Expr.of(half), upper=Expr.of(1)),)
-    iters = (*both.iters[:-1], Axis(half, Expr.of(2)), both.iters[-1])
-    order, axes = tuple(a.name for a in iters), axes_of_values(both)
-    place = {axis.name: Expr.of(axis.name) + width * half}
+    both = _of_values(region, axis, width, values, (Axis(half, Expr.of(2)),))
+    order, axes = tuple(a.name for a in both.iters), axes_of_values(both)
+    place = {axis.name: Expr.of(axis.name) + Expr.of(half) * width}
     yields = []
     for item, low, high in zip(region.yields, both.yields, both.yields[len(region.yields) :]):
         chosen = met(Select(is_low, low.expr, high.expr, low.expr.dtype), order, axes)
         yields.append(replace(item, index=tuple(e.substitute(place) for e in item.index), expr=chosen))
-    made = replace(both, iters=iters, yields=tuple(yields))
-    return replace(made, analysis=analyse(made))
+    return replace(both, yields=tuple(yields))
