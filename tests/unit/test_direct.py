@@ -112,9 +112,19 @@ region r
 
 
 @needs_host_compiler
-@pytest.mark.parametrize("body", ["x[i0 + k0, i1 + k1]", "mul(x[i0 + k0, i1 + k1], t[k0, k1])"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x[i0 + k0, i1 + k1]",
+        "mul(x[i0 + k0, i1 + k1], t[k0, k1])",
+        "(neg(x[i0 + k0, i1 + k1])) where 3 <= i0 + k0 < 10 else 7.0",
+        "mul(x[i0 + k0, i1 + k1], cast(index(i0 + 2*i1) : i64) : fp32)",
+        "mul(x[i0 + k0, i1 + k1], (t[k0, k1]) where 2 <= i0 + k0 else 0.0)",
+    ],
+)
 def test_an_image_without_planes_is_folded(body: str) -> None:
-    """Whatever the block of a thread: all plans are declared, and the first of each walk and of each block run."""
+    """Whatever the block of a thread: all plans are declared, and the first of each walk and of each block run. A guard
+    around more than the image, and a place, are those of the row of results that takes in what a walk has read."""
     text = ALONE.format(h=11, w=9, rows=9, columns=8, body=body)
     plans = plans_of(text)
     chosen = {bool(p.cache): p for p in plans}

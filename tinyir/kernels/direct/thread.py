@@ -52,10 +52,14 @@ class Thread:
             lines += self._fold(fold)
         return (*lines, *self.results())
 
-    def point(self) -> dict[str, Expr]:
+    def folding_row(self) -> Expr:
+        """The row of results that takes in a row of the image."""
+        return self.row
+
+    def point(self, row: Expr | None = None) -> dict[str, Expr]:
         """The axes at a result of the block."""
         point = {a.name: Expr.of(a.name) for a in self.kernel.axes}
-        for axes, at in ((self.kernel.rows, self.row), (self.kernel.columns, self.column)):
+        for axes, at in ((self.kernel.rows, self.row if row is None else row), (self.kernel.columns, self.column)):
             point |= {a.name: Expr.of(a.name) + at for a in axes}
         return point
 
@@ -328,7 +332,7 @@ class Step:
         return Read(self.held[image], (place, *wide), image.read.dtype)
 
     def _point(self) -> dict[str, Expr]:
-        point = self.thread.point()
+        point = self.thread.point(self.thread.folding_row())
         if self.thread.block.wide > 1:
             name = self.thread.block.along
             point[name] = Expr.of(name) + self.thread.turn

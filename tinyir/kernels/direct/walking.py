@@ -98,6 +98,10 @@ class Walking(Thread):
             lines += self.fetched(image, following, at + 1)
         return [*lines, *self.folded(fold, name, held, tap)]
 
+    def folding_row(self) -> Expr:
+        """That of its sum, the rows behind the one that is whole."""
+        return self.row + self.slot
+
     def reads_on(self, image: Image) -> bool:
         """The last turn fetches a row under the last window."""
         return True
