@@ -336,6 +336,18 @@ def test_a_term_of_the_accumulators_dtype_is_not_told() -> None:
     assert warned(model({"X": "fp16[4, 4]"}, {"Y": "fp16[4, 4]"}, graph)) == []
 
 
+def test_a_misspelt_list_of_operands_is_the_only_fault() -> None:
+    op = {"op": "Elementwise", "name": "act", "fn": "relu", "input": ["X"], "outputs": ["Y"]}
+    (fault,) = faults(model({"X": "fp32[M]"}, {"Y": "fp32[M]"}, [op]))
+    assert (fault.code, fault.facts["key"], fault.facts["known"]) == ("E0102", "input", "inputs")
+
+
+def test_a_symbol_of_a_faulty_tensor_is_one() -> None:
+    assert {d.code for d in faults(relu("float32[M]", "float32[M]", shape_sets={"s": {"M": 7}}))} == {"E0101"}
+    codes = [d.code for d in faults(relu("float32[M]", "fp32[M]", shape_sets={"s": {"M": 7, "Q": 1}}))]
+    assert codes.count("E1303") == 1
+
+
 def test_two_ops_of_one_name_are_told() -> None:
     graph = [
         {"op": "Elementwise", "name": name, "fn": "relu", "inputs": [x], "outputs": [y]}

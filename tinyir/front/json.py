@@ -110,10 +110,10 @@ class _Reader(SignatureReader):
         return module
 
     @staticmethod
-    def meant(root: Node, key: str) -> Node | None:
-        """What is under a misspelt key that means this one: that it is misspelt has been said."""
-        unknown = [other for other in root.value if other not in TOP]
-        return next((root.get(other) for other in unknown if key in nearest(other, TOP)[:1]), None)
+    def meant(node: Node, key: str, known: tuple[str, ...] = TOP) -> Node | None:
+        """What is under a misspelt key that means this one: that it is misspelt is said elsewhere."""
+        unknown = [other for other in node.value if other not in known]
+        return next((node.get(other) for other in unknown if key in nearest(other, known)[:1]), None)
 
     # --- the graph
 
@@ -162,7 +162,8 @@ class _Reader(SignatureReader):
             self.builder.notes.append(Diag("W2108", name, {"name": name}, span, labels))
         self.given_by.setdefault(name, []).extend(outputs)
         row = self.row(node, name)
-        operands = [self.operand(n, name) for n in self.expect(node.get("inputs"), list, name, node, "inputs")]
+        inputs = node.get("inputs") or (self.meant(node, "inputs", OP_KEYS) if row is not None else None)
+        operands = [self.operand(n, name) for n in self.expect(inputs, list, name, node, "inputs")]
         attrs = self.attrs(node, row, name) if row is not None else None
         if row is not None:
             for what, given, (low, high) in (
@@ -225,6 +226,8 @@ class _Reader(SignatureReader):
         return None
 
     def attrs(self, node: Node, row: FrontOp, name: str) -> Any:
+        from difflib import get_close_matches
+
         stated = node.get("attrs")
         inside = self.expect(stated, dict, "attrs") if stated is not None and stated.value is not None else {}
         beside = {k: m for k, m in node.value.items() if k not in OP_KEYS}
@@ -237,6 +240,9 @@ class _Reader(SignatureReader):
         checked, faults = check_attrs(row, {k: m.node.plain for k, m in members.items()}, name)
         for d in faults:
             member = members.get(d.facts["key"])
+            if d.code == "E0102" and d.facts["key"] in beside:  # it may be a misspelt `inputs`
+                meant = get_close_matches(d.facts["key"], [*OP_KEYS, *(a.name for a in row.attrs)], 1, 0.7)
+                d = Diag(d.code, d.at, {**d.facts, "known": ", ".join(meant) or d.facts["known"]})
             place = node if member is None else member if d.code == "E0102" else member.node
             self.faults.append(Diag(d.code, d.at, d.facts, self.places.of(place)))
         return checked

@@ -42,6 +42,7 @@ class SignatureReader(Reader):
         super().__init__(text)
         self.builder = Builder()
         self.declared: dict[str, TensorType] = {}
+        self.of_faulty: set[str] = set()  # the words in the shapes of faulty tensors, which may be symbols
         self.places_of: dict[str, Place] = {}
         self.fixed: set[str] = set()  # inputs that are stated to be immutable
         self.refs: dict[str, Ref | None] = {}  # None: something was wrong with it, and that has been said
@@ -77,6 +78,8 @@ class SignatureReader(Reader):
         self.places_of[name] = Place(self.places.of(shape_node or member), tuple(self.places.of(d) for d in shape))
         if len(self.faults) == count:
             self.declared[name] = TensorType(DTYPES[word], tuple(dims))
+        else:
+            self.of_faulty.update(w for d in shape for w in re.findall(r"[^\W\d]\w*", str(d.value)))
 
     def listed(
         self, root: Node, signature: Node, side: str, tensors: dict[str, Member]
@@ -293,7 +296,7 @@ class SignatureReader(Reader):
                 missing = [s for s in symbols if s not in given]
                 for symbol in missing:
                     self.fault("E1303", member, name, set=name, symbol=symbol, fault=Phrase("has no size"))
-                for symbol in [s for s in given if s not in symbols]:
+                for symbol in [s for s in given if s not in symbols and s not in self.of_faulty]:
                     self.fault(
                         "E1303",
                         sizes[symbol],
