@@ -10,7 +10,7 @@ from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..lower import language_of, lower_to
 from .playback import PROGRAMS
-from .stage import stage_of
+from .stage import must_be, stage_of
 
 FAULTS = {
     "header": Phrase("it does not begin as a certificate does"),
@@ -27,14 +27,14 @@ FAULTS = {
 
 
 def certify(session: Session, stage: str, module: Any) -> str:
-    """The certificate of a gpu text, or of CUDA with the gpu text that it was printed from. Raises Refused (E1480
+    """The certificate of a gpu text, or of CUDA with the gpu text that it was printed from. Raises Refused (E0004
     another stage, E1484 CUDA that no gpu text is known to become)."""
     from ..certificate import Draft
     from ..verifier import Refused, Verifier
 
-    if stage not in ("gpu", "cu"):
-        raise refuse("E1480", what="--certify", stage=stage)
     text = language_of(stage).show(module)
+    if stage not in ("gpu", "cu"):
+        must_be(text, "gpu")
     kernels = module if stage == "gpu" else _gpu_of(session, module, text)
     cuda = text if stage == "cu" else _cuda_of(kernels)
     draft = session.timed("prove", lambda: Draft(kernels))
