@@ -66,7 +66,9 @@ def test_a_file_called_trace_is_the_text(tmp_path: Path) -> None:
 
 def test_what_time_does_not_take_is_a_fault_of_use() -> None:
     assert run_in_shell(f"tiny-gpu --time=chart {SAMPLE}.plan").code == 2
-    assert run_in_shell(f"tiny-gpu {SAMPLE}.plan --time=trace").code == 2
+    for form in ("--time=trace", "--time trace", "--time trace --diag=json"):
+        refused = run_in_shell(f"tiny-gpu {SAMPLE}.plan {form}")
+        assert refused.code == 2 and b"trace FILE" in refused.err.splitlines()[-1]
     refused = run_in_shell(f"tiny-gpu {SAMPLE}.plan -o /dev/null --time=trace /no/such/folder/trace.json")
     assert refused.code == 1 and b"E0009" in refused.err
 

@@ -101,9 +101,13 @@ class Parser(argparse.ArgumentParser):
         for form in (["--time=trace"], ["--time", "trace"]):
             count = len(form)
             at = next((n for n in range(end - count) if words[n : n + count] == form), None)
-            if at is not None:
+            if at is not None and not words[at + count].startswith("-"):
                 words[at : at + count + 1] = [f"--time=trace:{words[at + count]}"]
                 end -= count
+        at = next((n for n in range(end - 1) if words[n : n + 2] == ["--time", "trace"]), None)
+        if at is not None and not os.path.exists("trace"):
+            words[at : at + 2] = ["--time=trace"]  # refused, since it says no file
+            end -= 1
         choices = {o: a.choices or () for a in self._actions for o in a.option_strings if o in default}
         for option, value in zip(words[:end], words[1:end]):
             if value in choices.get(option, ()) and not os.path.exists(value):  # it would be the file
