@@ -189,3 +189,80 @@ def test_the_shape_of_another(tmp_path: Path, op: str) -> None:
     net = model(types, [node(op, ["y"], self="x", other="o")], {"y": (FLOAT, [3, 2])})
     (found,) = played(archive(net, {}), tmp_path, X[:2], np.zeros((3, 2), "f4"))
     assert np.array_equal(found, X[:2].reshape(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("op", "number", "wanted"),
+    [
+        ("mul", -1e9, [0, -math.inf, math.inf]),
+        ("add", 1e9, [math.inf, math.inf, math.inf]),
+        ("sub", 1e9, [-math.inf, -math.inf, -math.inf]),
+        ("rsub", 70000.0, [math.inf, math.inf, math.inf]),
+        ("div", 70000.0, [0, 4 / 70000, -8 / 70000]),
+        ("lt", 1e9, [True, True, True]),
+        ("gt", -65510.0, [True, True, True]),
+        ("ne", 70000.0, [True, True, True]),
+    ],
+)
+def test_numbers_may_be_out_of_the_range_of_fp16(tmp_path: Path, op: str, number: float, wanted: list) -> None:
+    """As torch computes, in fp32, and rounds: 0 of a mask stays 0."""
+    kind = BOOL if isinstance(wanted[0], bool) else HALF
+    nodes = [node(f"{op}.Scalar", ["y"], self="x", other=number)]
+    net = model({"x": (HALF, [3])}, nodes, {"y": (kind, [3])})
+    (found,) = played(archive(net, {}), tmp_path, np.array([0, 4, -8], "f2"))
+    assert found.tolist() == np.array(wanted, found.dtype).tolist()
+
+
+def test_one_line_is_a_grid_in_either_order_of_axes(tmp_path: Path) -> None:
+    lines = {"as_tensors": [{"name": "x"}]}
+    result = {"as_tensors": [{"name": "y"}]}
+    made = node("meshgrid.indexing", [], tensors=lines, indexing={"as_string": "xy"}) | {"outputs": [result]}
+    net = model({"x": (FLOAT, [3])}, [made], {"y": (FLOAT, [3])})
+    (found,) = played(archive(net, {}), tmp_path, X[0])
+    assert found.tolist() == X[0].tolist()
+
+
+def test_beside_what_is_infinite_no_side_counts(tmp_path: Path) -> None:
+    x, y = np.array([[np.inf, np.nan, 3, -np.inf], [np.nan, -np.inf, 4, np.inf]], "f4")
+    kinds = {"x": (FLOAT, [4]), "y": (FLOAT, [4])}
+    net = model(kinds, [node("hypot.default", ["z"], self="x", other="y")], {"z": (FLOAT, [4])})
+    (found,) = played(archive(net, {}), tmp_path, x, y)
+    assert found.tolist() == [np.inf, np.inf, 5, np.inf]
+
+
+def test_between_an_infinite_element_and_a_number(tmp_path: Path) -> None:
+    """In the middle, and nearer to the number, it is counted from the number."""
+    x = np.array([-np.inf, 1], "f4")
+    for mode, q, wanted in (("midpoint", 0.2, -np.inf), ("linear", 0.75, -np.inf), ("higher", 0.2, 1)):
+        nodes = [node("quantile.scalar", ["y"], self="x", q=q, interpolation={"as_string": mode})]
+        (found,) = played(archive(model({"x": (FLOAT, [2])}, nodes, {"y": (FLOAT, [])}), {}), tmp_path, x)
+        assert found == wanted
+
+
+def test_the_angle_of_whole_numbers_is_a_float(tmp_path: Path) -> None:
+    x, y = np.array([[1, -2, 0, 3], [0, -2, -1, 4]])
+    kinds = {"x": (LONG, [4]), "y": (LONG, [4])}
+    net = model(kinds, [node("arctan2.default", ["z"], self="x", other="y")], {"z": (FLOAT, [4])})
+    (found,) = played(archive(net, {}), tmp_path, x, y)
+    np.testing.assert_allclose(found, np.arctan2(x, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "other", "shape", "wanted"),
+    [
+        ("outer", "vec2", [2, 2], [[True, False], [False, False]]),
+        ("kron", "other", [4], [True, False, False, False]),
+        ("sgn", None, [2], [True, False]),
+    ],
+)
+def test_truth_values_are_multiplied(tmp_path: Path, op: str, other: str | None, shape: list, wanted: list) -> None:
+    given = {"self": "x"} | ({other: "x"} if other else {})
+    net = model({"x": (BOOL, [2])}, [node(f"{op}.default", ["y"], **given)], {"y": (BOOL, shape)})
+    (found,) = played(archive(net, {}), tmp_path, np.array([True, False]))
+    assert found.tolist() == wanted
+
+
+def test_truth_values_are_counted_where_they_were_repeated(tmp_path: Path) -> None:
+    net = model({"x": (BOOL, [3, 2])}, [node("sum_to_size.default", ["y"], self="x", size=[2])], {"y": (LONG, [2])})
+    (found,) = played(archive(net, {}), tmp_path, np.array([[True, False], [True, True], [True, True]]))
+    assert found.tolist() == [3, 2]

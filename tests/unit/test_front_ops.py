@@ -303,8 +303,8 @@ def test_binary(fn: str, dtype: Any) -> None:
 
 def test_signs_of_zero_and_both_infinities_of_atan2() -> None:
     y, x = (
-        np.array([0.0, 1, -1, math.inf, -math.inf, 0], np.float32),
-        np.array([0.0, 0, 0, math.inf, -math.inf, -1], np.float32),
+        np.array([0.0, 1, -1, math.inf, -math.inf, 0, 1, -1], np.float32),
+        np.array([0.0, 0, 0, math.inf, -math.inf, -1, -0.0, -0.0], np.float32),
     )
     close(run("Elementwise", {"y": y, "x": x}, fn="atan2"), np.arctan2(y, x))
 

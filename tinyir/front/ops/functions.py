@@ -134,7 +134,8 @@ def atan2(b: Builder, y: Ref, x: Ref) -> Ref:
     """The angle of (x, y) in -pi..pi. Zeros count as positive; two infinities make 45 degrees."""
     both = b.emit("AND", isinf(b, x), isinf(b, y))
     one = _k(b, x, 1.0)
-    wide, high = (_where(b, both, _with_sign(b, one, o), o) for o in (x, y))
+    positive = _where(b, b.emit("CMPEQ", x, _k(b, x, 0.0)), _k(b, x, 0.0), x)
+    wide, high = (_where(b, both, _with_sign(b, one, o), o) for o in (positive, y))
     is_origin = b.emit("AND", b.emit("CMPEQ", x, _k(b, x, 0.0)), b.emit("CMPEQ", y, _k(b, x, 0.0)))
     angle = atan(b, _where(b, is_origin, y, _div(b, high, wide)))
     turn = _where(b, _less(b, y, 0.0), _k(b, x, -math.pi), _k(b, x, math.pi))

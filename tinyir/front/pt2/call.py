@@ -3,6 +3,7 @@ program."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
 from ..program.ops import Ops
 from ..program.program import Program
-from ..program.terms import Term
+from ..program.terms import Term, array_dtype
 
 Number = int | float | bool
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2}  # a number takes the dtype of a tensor beside it unless its kind is later
@@ -151,6 +152,14 @@ class Call(Ops):
         dtype = self.joint_dtype(*operands)
         return [self.cast(o, dtype) if isinstance(o, Term) else _number(o, dtype) for o in operands]
 
+    def in_range(self, *operands: Term | Number) -> list[Any]:
+        """The same for sums, products and quotients, whose result is rounded: in fp32, as torch computes them, where a
+        number is out of the range of the dtype. A mask's 0 times -1e9 is 0, not NaN."""
+        dtype = self.joint_dtype(*operands)
+        if any(not isinstance(o, Term) and _number(o, dtype) in (math.inf, -math.inf) for o in operands):
+            dtype = DTYPES["fp32"] if dtype.bits < 32 else dtype
+        return [self.cast(o, dtype) if isinstance(o, Term) else _number(o, dtype) for o in operands]
+
     def joint_dtype(self, *operands: Term | Number) -> DType:
         """The dtype of `promoted`."""
         tensors = [o.dtype for o in operands if isinstance(o, Term) and o.rank]
@@ -178,6 +187,11 @@ class Call(Ops):
         return x if x.shape == wanted else self.op("Expand", x, shape=list(wanted))
 
 
+def greatest(dtype: DType) -> float:
+    """The greatest finite number of a float."""
+    return (2 - 2.0 ** (1 - dtype.digits)) * 2.0 ** {"fp16": 15, "fp64": 1023}.get(dtype.name, 127)
+
+
 def _kind_of(value: Number) -> str:
     return "b" if isinstance(value, bool) else "f" if isinstance(value, float) else "i"
 
@@ -203,4 +217,9 @@ def _joined(x: DType, y: DType) -> DType:
 
 
 def _number(value: Number, dtype: DType) -> Number:
-    return float(value) if dtype.is_float else value
+    """The number as a float's dtype takes it: out of its range as what it is rounded to."""
+    if not dtype.is_float:
+        return value
+    with np.errstate(over="ignore"):
+        rounded = float(np.float64(value).astype(array_dtype(dtype)))
+    return rounded if abs(value) > greatest(dtype) else float(value)

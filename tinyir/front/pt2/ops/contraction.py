@@ -98,5 +98,5 @@ def grouped_mm(call: Call) -> Any:
 @aten("outer.default", "ger.default")
 def outer(call: Call) -> Any:
     """Each element times each."""
-    x, y = call.tensor("self"), call.tensor("vec2")
-    return call.fn("mul", call.reshape(x, [x.shape[0], 1]), y)
+    x, y = call.promoted(call.tensor("self"), call.tensor("vec2"))
+    return call.fn("and" if call.dtype.kind == "b" else "mul", call.reshape(x, [x.shape[0], 1]), y)

@@ -35,7 +35,6 @@ _BINARY = {
     "bitwise_xor": "xor",
     "bitwise_left_shift": "shift_left",
     "bitwise_right_shift": "shift_right",
-    "atan2": "atan2",
 }
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _SAME = (
@@ -51,10 +50,19 @@ def _unary(fn: str) -> Callable[[Call], Any]:
     return translate
 
 
+@aten("atan2.default")
+def atan2(call: Call) -> Any:
+    """The angle of (other, self)."""
+    x, y = call.promoted(call.tensor("self"), call.tensor("other"))
+    return call.fn("atan2", call.float_of(x), call.float_of(y))
+
+
 @aten("sign.default", "sgn.default")
 def sign(call: Call) -> Any:
     """-1, 0 or 1; 0 for NaN."""
     x = call.tensor("self")
+    if x.dtype.kind == "b":
+        return x
     found = call.fn("sign", x)
     return call.fn("where", call.fn("isnan", x), 0.0, found) if x.dtype.is_float else found
 
@@ -69,9 +77,9 @@ def _comparison(fn: str) -> Callable[[Call], Any]:
 
 def _binary(fn: str) -> Callable[[Call], Any]:
     def translate(call: Call) -> Any:
-        x, y = call.promoted(call.operand("self"), call.operand("other"))
+        x, y = call.in_range(call.operand("self"), call.operand("other"))
         own = {"mul": "and", "max": "or", "min": "and"}.get(fn, fn) if call.dtype.kind == "b" else fn
-        return call.fn(own, x, y)
+        return call.cast(call.fn(own, x, y), call.dtype)
 
     return translate
 
@@ -114,7 +122,7 @@ def same(call: Call) -> Any:
 @aten("add.Tensor", "add.Scalar", "sub.Tensor", "sub.Scalar", "rsub.Scalar", "rsub.Tensor")
 def add(call: Call) -> Any:
     """self + alpha * other, or the difference."""
-    x, y = call.promoted(call.operand("self"), call.operand("other"))
+    x, y = call.in_range(call.operand("self"), call.operand("other"))
     alpha = call.get("alpha", 1)
     if alpha != 1:
         y = y * alpha if not isinstance(y, Term) else call.fn("mul", y, float(alpha) if y.dtype.is_float else alpha)
@@ -122,29 +130,31 @@ def add(call: Call) -> Any:
         x, y = y, x
     if call.dtype.kind == "b":
         return call.fn("or", x, y)
-    return call.fn("add" if call.target.startswith("add") else "sub", x, y)
+    return call.cast(call.fn("add" if call.target.startswith("add") else "sub", x, y), call.dtype)
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor", "div.Tensor_mode", "div.Scalar_mode")
 def div(call: Call) -> Any:
     """The quotient, a float unless it is rounded to a whole number."""
-    x, y = call.promoted(call.operand("self"), call.operand("other"))
+    x, y = call.in_range(call.operand("self"), call.operand("other"))
     mode = call.get("rounding_mode")
     if mode == "floor":
-        return _floored(call, x, y)
+        return call.cast(_floored(call, x, y), call.dtype)
     if mode is None and not call.dtype.is_float:
         raise call.fault(Phrase("its result is {dtype}", dtype=call.dtype))
     if mode is None:
-        x, y = (call.cast(o, call.dtype) if isinstance(o, Term) else float(o) for o in (x, y))
-        return call.fn("div", x, y)
+        kind = call.joint_dtype(x, y)
+        kind = kind if kind.is_float else call.dtype
+        x, y = (call.cast(o, kind) if isinstance(o, Term) else float(o) for o in (x, y))
+        return call.cast(call.fn("div", x, y), call.dtype)
     quotient = call.fn("div", x, y)  # of integers towards 0
-    return call.fn("trunc", quotient) if call.dtype.is_float else quotient
+    return call.cast(call.fn("trunc", quotient) if call.dtype.is_float else quotient, call.dtype)
 
 
 @aten("floor_divide.default", "floor_divide.Scalar")
 def floor_divide(call: Call) -> Any:
     """The quotient rounded down."""
-    return _floored(call, *call.promoted(call.operand("self"), call.operand("other")))
+    return call.cast(_floored(call, *call.in_range(call.operand("self"), call.operand("other"))), call.dtype)
 
 
 def _floored(call: Call, x: Any, y: Any) -> Term:

@@ -56,8 +56,9 @@ def splits(call: Call) -> Any:
 def meshgrid(call: Call) -> Any:
     """Each line spread over the axes of the others."""
     lines, found = call.tensors("tensors"), []
+    is_turned = call.get("indexing", "ij") == "xy" and len(lines) > 1
     for number, (line, (_, shape)) in enumerate(zip(lines, call.types)):
-        axis = 1 - number if call.get("indexing", "ij") == "xy" and number < 2 else number
+        axis = 1 - number if is_turned and number < 2 else number
         wide = [line.shape[0] if a == axis and line.rank else 1 for a in range(len(lines))]
         found.append(call.expand(call.reshape(line, wide), shape))
     return tuple(found)
@@ -135,7 +136,7 @@ def index_fill(call: Call) -> Any:
 @aten("sum_to_size.default")
 def sum_to_size(call: Call) -> Any:
     """The sum over what was repeated."""
-    x, shape = call.tensor("self"), call.shape
+    x, shape = call.cast(call.tensor("self"), call.dtype), call.shape
     lead = x.rank - len(shape)
     axes = [a for a in range(x.rank) if a < lead or shape[a - lead] != x.shape[a]]
     found = call.op("Reduce", x, op="sum", axes=axes, gives=x.dtype) if axes else x

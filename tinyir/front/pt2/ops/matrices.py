@@ -112,7 +112,7 @@ def kron(call: Call) -> Any:
     wide_x, wide_y = ([1] * (rank - t.rank) + list(t.shape) for t in (x, y))
     one = call.reshape(x, [n for size in wide_x for n in (size, 1)])
     other = call.reshape(y, [n for size in wide_y for n in (1, size)])
-    return call.reshape(call.fn("mul", one, other), call.shape)
+    return call.reshape(call.fn("and" if call.dtype.kind == "b" else "mul", one, other), call.shape)
 
 
 @aten("linalg_vecdot.default")

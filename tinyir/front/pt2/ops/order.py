@@ -113,14 +113,20 @@ def quantile(call: Call) -> Any:
 
 
 def _between(call: Call, low: Term, high: Term, place: Term, sides: list[Term]) -> Term:
-    """What is taken of two neighbours by the mode."""
+    """What is taken of two neighbours by the mode: what is between them is counted from the nearer one, the greater in
+    the middle, beside which the other may be infinite."""
     mode = call.get("interpolation", "linear")
     share = call.fn("sub", place, sides[0], part="share")
     if mode in ("lower", "higher"):
         return low if mode == "lower" else high
     if mode == "nearest":
         return call.fn("where", call.fn("equal", call.fn("round", place), sides[0]), low, high)
-    return call.fn("add", low, call.fn("mul", call.fn("sub", high, low), 0.5 if mode == "midpoint" else share))
+    apart = call.fn("sub", high, low, part="apart")
+    if mode == "midpoint":
+        return call.fn("sub", high, call.fn("mul", apart, 0.5))
+    near_low, near_high = call.fn("mul", apart, share), call.fn("mul", apart, call.fn("sub", 1.0, share))
+    is_low = call.fn("less", share, 0.5)
+    return call.fn("where", is_low, call.fn("add", low, near_low), call.fn("sub", high, near_high))
 
 
 @aten("cummax.default", "cummin.default")

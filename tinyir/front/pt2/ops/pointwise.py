@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ....ir.types import DTYPES, DType
+from ....ir.types import DTYPES
 from ....kit.phrase import Phrase
 from ...program.terms import Term
-from ..call import Call
+from ..call import Call, greatest
 from ..table import aten
 from .elementwise import as_bool
 
@@ -139,11 +139,6 @@ def nan_to_num(call: Call) -> Any:
     return x
 
 
-def greatest(dtype: DType) -> float:
-    """The greatest finite number of a float."""
-    return (2 - 2.0 ** (1 - dtype.digits)) * 2.0 ** {"fp16": 15, "fp64": 1023}.get(dtype.name, 127)
-
-
 @aten("isposinf.default", "isneginf.default")
 def is_infinity(call: Call) -> Any:
     """Whether it is that infinity; no integer is."""
@@ -161,11 +156,14 @@ def isreal(call: Call) -> Any:
 
 @aten("hypot.default")
 def hypot(call: Call) -> Any:
-    """The root of the sum of squares, of operands divided by the larger one: no square overflows or is lost."""
+    """The root of the sum of squares, of operands divided by the larger one: no square overflows or is lost. Beside an
+    infinite one nothing else counts, not even NaN."""
     x, y = (call.fn("abs", term) for term in wide_pair(call, "self", "other"))
     large, small = call.fn("max", x, y, part="large"), call.fn("min", x, y, part="small")
     ratio = call.fn("where", call.fn("equal", small, large), 1.0, call.fn("div", small, large))
-    return rounded(call, call.fn("mul", large, call.fn("sqrt", call.fn("add", call.fn("mul", ratio, ratio), 1.0))))
+    length = call.fn("mul", large, call.fn("sqrt", call.fn("add", call.fn("mul", ratio, ratio), 1.0)))
+    is_endless = call.fn("or", call.fn("isinf", x), call.fn("isinf", y))
+    return rounded(call, call.fn("where", is_endless, call.known(math.inf, length.dtype), length))
 
 
 @aten("glu.default")
