@@ -226,8 +226,6 @@ class _Reader(SignatureReader):
         return None
 
     def attrs(self, node: Node, row: FrontOp, name: str) -> Any:
-        from difflib import get_close_matches
-
         stated = node.get("attrs")
         inside = self.expect(stated, dict, "attrs") if stated is not None and stated.value is not None else {}
         beside = {k: m for k, m in node.value.items() if k not in OP_KEYS}
@@ -241,6 +239,8 @@ class _Reader(SignatureReader):
         for d in faults:
             member = members.get(d.facts["key"])
             if d.code == "E0102" and d.facts["key"] in beside:  # it may be a misspelt `inputs`
+                from difflib import get_close_matches
+
                 meant = get_close_matches(d.facts["key"], [*OP_KEYS, *(a.name for a in row.attrs)], 1, 0.7)
                 d = Diag(d.code, d.at, {**d.facts, "known": ", ".join(meant) or d.facts["known"]})
             place = node if member is None else member if d.code == "E0102" else member.node
