@@ -22,8 +22,8 @@ class Device:
     kernels without tensor cores, `padding` those of copies before a contraction (its `us` are those of any short
     launch before another), `mma` those of multistage contractions, `gemv` those of ones with next to no rows, `tensor`
     those of warp-specialised ones, on a card that has them. The files say where each figure comes from. `fp32`,
-    `atomics` and `is_invariant` are not figures: what plans may make of fp32 factors ("tf32": round them to 11 bits) and
-    of the order of folds ("unordered": that of the threads), and whether they fold in one order for every size of a
+    `atomics` and `is_invariant` are not figures: what plans may make of fp32 factors ("tf32": round them to 11 bits)
+    and of the order of folds ("unordered": that of the threads), and whether they fold in one order for every size of a
     batch."""
 
     name: str
