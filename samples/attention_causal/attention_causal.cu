@@ -619,7 +619,7 @@ attention_attention_sum3(const __grid_constant__ tensor_map q_map, const __grid_
 // region attention: attention : Attention at 14:5
 // region attention.sum3: attention : Attention at 14:5
 // plan contraction streaming_mma: tile [64, 128, 64], threads [128], stages 2
-extern "C" __global__ void __maxnreg__(184)
+extern "C" __global__ void __maxnreg__(255)
 attention_attention_sum3_2(const fp16 *__restrict__ Q, const fp16 *__restrict__ K, const fp16 *__restrict__ V, fp16 *__restrict__ O, int B, int S)
 {
   const int cta_x = (int)blockIdx.x;

@@ -11,10 +11,13 @@ import ml_dtypes  # noqa: F401  gives NumPy the name bfloat16
 import numpy as np
 import pytest
 
+from tests.bench import decode
 from tinyir.ir import gpu, manifest, plan
+from tinyir.kernels.resources import threads_of
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.play import tiny as play_tiny
+from tinyir.target.arch import ARCHS
 
 from .checked import assert_holds, check_gpu, check_plan
 from .emitted import complaints_of, lowered, played, simulated
@@ -25,6 +28,7 @@ from .test_attention import SPELLINGS, is_near, planted, text_of
 from .test_flash import CASES as OF_FLASH
 from .test_flash import FP16, TOLERANCE
 from .test_kernels_compile import has_compiler
+from .test_needs import declared
 from .test_streaming import arrays_of, attention, regions_of
 
 ALGO = "streaming_mma"
@@ -199,6 +203,23 @@ def test_it_compiles_without_spills(depth: int, arch: str) -> None:
     one = min(fitting(module, arch), key=lambda p: p.estimate.microseconds)
     text = manifest.show(lowered(plan.Module(module, (one,)))[1])
     assert complaints_of(text, {"sm80": "sm_80", "sm90": "sm_90a"}[arch]) == [], one
+
+
+def test_a_plan_declares_all_registers_that_leave_as_many_ctas() -> None:
+    module = regions_of(attention(d=128, s=4096, t=4096, heads=8, **FP16))
+    for one in fitting(module, "sm90"):
+        needs, arch = declared(module, one), ARCHS[one.arch]
+        registers = needs.registers, needs.registers + 8
+        held, more = (arch.ctas_that_fit(needs.smem, count, threads_of(one)) for count in registers)
+        assert held >= 1 and (more < held or needs.registers == arch.registers_per_thread), plan.show_plan(one)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="neither nvcc nor NVRTC")
+def test_chunks_of_one_query_compile_without_spills() -> None:
+    """216 registers, as many as arrays and what is beside them were counted as, spilled 112 bytes."""
+    text = decode.emitted(decode.Case(8, 32, 8, 4096))
+    assert text is not None and "streaming_mma" in text
+    assert complaints_of(text, "sm_90a") == []
 
 
 @pytest.mark.parametrize("depth", [64, 128])

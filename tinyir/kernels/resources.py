@@ -10,7 +10,7 @@ from ..ir.plan.fields import Plan
 from ..ir.region import Region
 from ..ir.traits import bodies_of
 from ..kit.numbers import Number, least
-from ..kit.records import dataclass
+from ..kit.records import dataclass, replace
 from ..target.arch import ARCHS
 from ..target.hopper import WARPGROUP
 from .family import Needs
@@ -56,6 +56,15 @@ def allotted(plan: Plan, wanted: Number) -> Number:
     """Registers a thread that the compiler allots where this number is wanted: a multiple of 8, at most the
     architecture's limit."""
     return least(ARCHS[plan.arch].registers_per_thread, -(-wanted // REGISTER_STEP) * REGISTER_STEP)
+
+
+def filled(plan: Plan, needs: Needs) -> Needs:
+    """The needs with as many registers a thread as leave as many CTAs on an SM: what an estimate is short of, the
+    compiler would spill."""
+    arch, ctas = ARCHS[plan.arch], max(taken_by(plan, needs).occupancy, 1)
+    warps = -(-ctas * threads_of(plan) // (arch.warp * arch.schedulers)) * arch.schedulers  # each has as many
+    share = arch.registers_per_sm // (warps * arch.warp) // REGISTER_STEP * REGISTER_STEP
+    return replace(needs, registers=max(needs.registers, min(arch.registers_per_thread, share)))
 
 
 def stack_of(regions: Iterable[Region]) -> int:
