@@ -11,8 +11,9 @@
 Each model goes through the whole compiler, and the plan is the cost model's own choice for that shape. Operands are
 random normal. Ours and every rival that takes the case are compared with fp64 on rows spread over the first and the
 last head; our error may be 1.1 times that of the nearest rival at most, and all outputs are near those of the first
-rival. Then all are timed in turns as CUDA graphs, each run from a cold L2 cache. Medians in microseconds; a masked
-score counts no operation. After `--limit` seconds no further case is begun; the file says which were not.
+rival; one whose output is not finite is left out. Then all are timed in turns as CUDA graphs, each run from a cold L2
+cache. Medians in microseconds; a masked score counts no operation. After `--limit` seconds no further case is begun;
+the file says which were not.
 """
 
 from __future__ import annotations
@@ -365,7 +366,11 @@ def measure_case(device: Any, text: str, case: Case, without: Sequence[str] = ()
             continue
         try:
             output = run()
-            errors[name] = error_of(output)
+            error = error_of(output)
+            if not math.isfinite(error):
+                refused[name] = "its output is not finite"
+                continue
+            errors[name] = error
             if apart is None:
                 apart = float((x["O"].float() - output.float()).norm() / output.float().norm())
             del output
