@@ -21,6 +21,7 @@ from tinyir.lower.plan.choose import WORTH
 from .checked import check_gpu, check_plan
 from .stages import needs_host_compiler
 from .test_flash import ALGO, FP16, assert_equals_playback, with_few
+from .test_needs import declared
 from .test_streaming import arrays_of, attention, regions_of
 
 BIASED: dict[str, Any] = {"mask": "fp16", "s": 200, "t": 264, "d": 64, **FP16}
@@ -93,6 +94,15 @@ def test_a_place_in_a_tile_is_worked_out_in_two_parts(mask: str) -> None:
     text = manifest.show(to_cu.lower(to_gpu.lower(plan.Module(module, (one,)))))
     places = re.findall(r"swizzled_of_lane<\d+>\(mask_tile[^,]*, [^,]*, 2 \* \(lane % 4\), ", text)
     assert len(places) == 2 and one.regs.producer > 24
+
+
+def test_a_tile_that_is_read_where_it_is_has_two_slots() -> None:
+    """The next is on its way while three warpgroups read one; the output leaves from registers, without memory."""
+    module = regions_of(model_of(Case("fp16", 4, 16, 16, 4096, 128, has_bias=True, beside="fp32")))
+    first = to_plan.lower(module, "sm90", "h200").plans[0]
+    assert (first.tile[:2], first.stages, first.store) == ((192, 64), 2, ())
+    slots = {array.label: array.slots for array in declared(module, first).shared}
+    assert slots == {"q": 1, "k": 2, "v": 2, "bias.tile": 2}
 
 
 def test_lengths_that_are_even_alone_have_a_plan_of_the_same_family() -> None:

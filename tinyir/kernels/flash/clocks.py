@@ -7,7 +7,7 @@ import math
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
-from ..attention.ahead import load_clocks
+from ..attention.ahead import load_clocks, reads_ahead
 from ..family import Clocks, Conditions, Problem
 from ..parts.drawn import is_drawn
 from ..parts.touched import walked_share
@@ -53,7 +53,7 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     loads += len(tiles) * tile.rows * tile.columns / TILE_ELEMENTS
     wide = 1 + WIDE * max(0, tile.columns - BROAD)
     if count == max(BESIDE) and plan.stages == LEAST_STAGES:
-        wide *= ONE_SLOT if tiles else TWO_SLOTS
+        wide *= ONE_SLOT if any(read in reads_ahead(kernel) for read, _ in tiles) else TWO_SLOTS
     block = (products + weights * BESIDE[count] + loads + BLOCK_CLOCKS) * wide
     mine = max(walks / device.sms, 1.0)
     is_uneven = blocks * tile.columns < length

@@ -24,6 +24,7 @@ SWIZZLE = 128  # bytes
 PARTS_OF_SPAN = (SPAN // 2, SPAN // 4)  # columns of what is left of an output beside whole spans, each a swizzled row
 STREAMED = "streamed"  # the way in which keys and values come that one CTA alone reads
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
+LEAST_READ = 2  # slots of tiles whose elements are read where they are
 ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays, at least
 BESIDE = 30  # with which the compiler spills nothing, and one more for each 12 columns of the output's sum
@@ -89,16 +90,23 @@ def span_of(read: Read, columns: int) -> int:
 
 
 def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
-    """The rings of the query, the key and the value, and of what scores meet besides: a block of it is in registers
-    before the block's products are done, so that it has a slot less."""
-    sizes, flash = sizes_of(plan, problem.kernel), flash_of(problem.kernel)
+    """The rings of the query, the key and the value, and of what scores meet besides, which have a slot less: a block
+    is in registers before the block's products are done. One that is read where it is has two slots at least, so that
+    the next is on its way while warpgroups read it."""
+    sizes, flash, ahead = sizes_of(plan, problem.kernel), flash_of(problem.kernel), reads_ahead(problem.kernel)
     query, ring = sizes.rings
     return (
         Array("q", flash.query.dtype, (sizes.rows, sizes.deep), query, SWIZZLE),
         Array("k", flash.key.dtype, (sizes.columns, sizes.deep), ring, SWIZZLE),
         Array("v", flash.value.dtype, (sizes.columns, sizes.wide), ring, SWIZZLE),
         *(
-            Array(f"{r.tensor}.tile", r.dtype, (sizes.rows, sizes.columns), ring - 1, span_of(r, sizes.columns))
+            Array(
+                f"{r.tensor}.tile",
+                r.dtype,
+                (sizes.rows, sizes.columns),
+                max(ring - 1, LEAST_READ * (r not in ahead)),
+                span_of(r, sizes.columns),
+            )
             for r, _ in tiles_of(plan, problem.kernel)
         ),
     )
