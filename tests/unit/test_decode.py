@@ -157,15 +157,16 @@ def test_chunks_on_cuda_cores(arch: str) -> None:
 @pytest.mark.parametrize(
     "batch, kv, length, parts",
     [
-        (1, 8, 4096, (8, 16, 33)),
-        (8, 8, 4096, (2, 4)),
-        (1, 32, 65536, (2, 4, 8)),
+        (1, 8, 4096, (8, 16)),
+        (8, 8, 4096, (2,)),
+        (6, 8, 4096, (2, 5)),
+        (1, 32, 65536, (2, 4)),
         (1, 8, 130, (3,)),
         (1, 8, 64, ()),
         (32, 32, 4096, ()),
     ],
 )
-def test_chunks_make_half_a_round_of_ctas_or_whole_ones(
+def test_chunks_make_half_a_round_of_ctas_or_one_and_two_where_one_leaves_sms_idle(
     batch: int, kv: int, length: int, parts: tuple[int, ...]
 ) -> None:
     pair = regions_of(attention(s=1, t="T", d=128, heads=32, kv=kv, batch=batch, **FP16)).program.regions[:2]
