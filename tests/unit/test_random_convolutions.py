@@ -59,6 +59,9 @@ PHASES = [
     ((3, 2, 4), (4, 4, 4), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
     ((5, 4), (4, 4), (2, 2), (1, 1), (2, 1)),
     ((6,), (6,), (3,), (1,), (2,)),
+    ((3, 4), (3, 3), (3, 2), (1, 1), (2, 0)),  # the last three: one axis by phases, one spread by steps
+    ((5, 4), (5, 2), (3, 2), (3, 0), (2, 0)),
+    ((4, 5), (2, 3), (2, 2), (1, 2), (1, 0)),
 ]
 
 
@@ -89,7 +92,8 @@ def test_more_convolutions_give_what_the_model_says(seed: int) -> None:
     check_drawn(seed)
 
 
-@pytest.mark.parametrize("seed", PLANNED[:16])
+# of the last four one axis is in phases, whose weights are a matrix that has not a dim for each, one spread by steps
+@pytest.mark.parametrize("seed", [*PLANNED[:16], 2687, 5472, 6662, 11891])
 def test_tensor_cores_multiply_without_a_matrix_of_windows(seed: int) -> None:
     case = drawn(seed)
     assert misses(planned(case.model()), case) == "", case

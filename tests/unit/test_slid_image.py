@@ -39,6 +39,30 @@ SLID: dict[str, tuple[str, list[int], list[int], list[int], dict[str, Any], list
         {"stride": [2, 1], "dilation": [2, 1]},
         [2, 17, 4, 8],
     ),
+    "phases beside": (
+        "ConvTranspose",
+        [2, 8, 5, 4],
+        [8, 6, 5, 2],
+        [2, 6, 12, 8],
+        {"stride": [3, 2], "pad": [3, 0, 2, 0]},
+        [2, 16, 4, 8],
+    ),
+    "phases that share a place": (
+        "ConvTranspose",
+        [2, 8, 5, 4],
+        [8, 6, 3, 3],
+        [2, 6, 12, 9],
+        {"stride": [3, 2], "pad": [1, 0, 2, 0]},
+        [2, 5, 11, 8],
+    ),
+    "halves beside": (
+        "ConvTranspose",
+        [2, 8, 5, 4],
+        [8, 6, 4, 3],
+        [2, 6, 10, 9],
+        {"stride": [2, 2], "pad": [1, 0, 1, 0]},
+        [2, 7, 11, 8],
+    ),
     "one axis": ("ConvTranspose", [2, 8, 9], [8, 6, 5], [2, 6, 21], {"stride": [2]}, [2, 25, 8]),
 }
 

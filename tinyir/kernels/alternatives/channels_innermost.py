@@ -1,6 +1,7 @@
 """A contraction over windows as the copy engine fetches it: channels innermost in memory and in the sum, the other
 operand a matrix of rows of taps and channels. What is in another order is copied so, a constant once; a factor that
-has no dim for an axis of the sum, as the weights of phases (`w[k0, i1, 3 - i0 - 2*k1]`), is laid out by its axes.
+has no dim for an axis of the sum, or the others not in their order and each in one, as the weights of phases
+(`w[k0, i1, 3 - i0 - 2*k1]`, `w[k0, floor(i1/2), i1 - 2*floor(i1/2)]`), is laid out by its axes.
 
 before: region y    %y = reduce sum (k0: C, k1: 3) { mul(x[i0, k0, i2 + k1], w[i1, k0, k1]) }
 after:  region y.x  yield y.x[i0, i1, i2] = x[i0, i2, i1]
@@ -108,9 +109,13 @@ def _axes(one: Region, kernel: Contraction, side: int) -> tuple[Axis, ...]:
 
 
 def _is_counted(one: Region, kernel: Contraction, side: int) -> bool:
-    """Whether the factor beside windows has a dim for each axis of the sum."""
+    """Whether the factor beside windows has a dim for each axis of the sum, and the others in their order, each in one
+    dim."""
     other = (kernel.lhs, kernel.rhs)[1 - side]
-    return all(len(_counted(one, other, a)) == 1 for a in kernel.sum)
+    used = {name for e in other.index for name in e.names()}
+    own = [a.name for a in (*kernel.batch, *kernel.groups[1 - side]) if a.name in used]
+    met = [name for e in other.index for name in own if name in e.names()]
+    return met == own and all(len(_counted(one, other, a)) == 1 for a in kernel.sum)
 
 
 def _channels(kernel: Contraction, read: Read, axis: Axis) -> tuple[int, ...]:

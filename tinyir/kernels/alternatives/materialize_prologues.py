@@ -181,7 +181,6 @@ def _ways(module: Module, one: Region, made: dict[Region, Tensor], has_engine: b
         if windows.matrix != windows.sides and not fetched:  # other copies take whole vectors then
             ways.append(windows.ordered(_apart(one, sides_, made), is_image_copied=False))
     fetched += () if fetched else _slid(module, one, kernel, free, made)
-    fetched += () if fetched else _packed(module, one, kernel, free, made)
     if has_engine and any(_is_fetched(module, parts) for parts in fetched):  # no matrix is worth its bytes beside it
         ways = [parts for parts in ways if all(map(_is_as_large, parts[:-1]))]
     ways += fetched
@@ -324,37 +323,16 @@ def _slid(
         side = _side(one, kernel, factor, body, iters, read, shape, index)
         if not _is_proven(module, side, free | {name}):
             continue
-        yield from _after(module, one, side, free | {name}, made)
-
-
-def _packed(
-    module: Module, one: Region, kernel: Contraction, free: frozenset[str], made: dict[Region, Tensor]
-) -> Iterator[tuple[Region, ...]]:
-    """The ways in which a constant is made a matrix first, whose places are more than an axis each, and the copy engine
-    fetches the windows beside it: of results of which several have the same windows."""
-    constants = module.model.constants()
-    for at in (0, 1):
-        names = set(free)
-        side = _matrix(module, one, kernel, at, names, True)
-        if side is not None and {t.name for t in side.region.inputs} <= constants:
-            if _is_proven(module, side, names):
-                yield from _after(module, one, side, free | {side.read.tensor}, made)
-
-
-def _after(
-    module: Module, one: Region, side: Side, free: frozenset[str], made: dict[Region, Tensor]
-) -> Iterator[tuple[Region, ...]]:
-    """A side apart, and what is left with its channels innermost, where the copy engine fetches the windows then."""
-    side = replace(side, region=replace(side.region, analysis=analyse(side.region)))
-    *before, last = _apart(one, [side], made)
-    inner = kernel_of(last, "contraction")
-    windows = channels_innermost(last, inner, free) if isinstance(inner, Contraction) else None
-    if windows is None or not all(_is_proven(module, s, free) for s in windows.sides):
-        return
-    packed = [replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in windows.sides]
-    fetched = windows.ordered(_apart(last, packed, made))
-    if fetched:
-        yield (*before, *fetched)
+        side = replace(side, region=replace(side.region, analysis=analyse(side.region)))
+        *before, last = _apart(one, [side], made)
+        inner = kernel_of(last, "contraction")
+        windows = channels_innermost(last, inner, free | {name}) if isinstance(inner, Contraction) else None
+        if windows is None or not all(_is_proven(module, s, free | {name}) for s in windows.sides):
+            continue
+        packed = [replace(s, region=replace(s.region, analysis=analyse(s.region))) for s in windows.sides]
+        fetched = windows.ordered(_apart(last, packed, made))
+        if fetched:
+            yield (*before, *fetched)
 
 
 def _side(

@@ -24,7 +24,7 @@ MOST_APART = 16  # elements, of neighbouring taps
 @dataclass(frozen=True, slots=True)
 class Slid:
     """The image of a factor: its axes, that of the images first and the channels last, what a window reads along each,
-    and the taps."""
+    and the taps, with the batch axes that move windows."""
 
     axes: tuple[Axis, ...]
     places: tuple[Expr, ...]
@@ -38,22 +38,28 @@ def slid_image(kernel: Contraction, side: int) -> Slid | None:
     summed = [a for a in kernel.sum if a.name in used]
     channels = [a for a in summed if _is_alone(factor, a)]
     taps = [a for a in summed if a not in channels]
-    if kernel.batch or not taps or len(channels) != 1 or any(a.size.constant is None for a in taps):
+    moved = [a for a in kernel.batch if a.name in used]
+    if not taps or len(channels) != 1 or any(a.size.constant is None for a in taps + moved):
         return None
-    rows: dict[Axis, tuple[Axis, int]] = {}
-    for tap in taps:
-        found = next(((a, apart) for a in own if a not in rows for apart in _apart(factor, a, tap)), None)
+    reach, read = dict.fromkeys(own, ZERO), {axis: Expr.of(axis.name) for axis in own}
+    slid: set[Axis] = set()
+    for tap in taps + moved:
+        found = next(((a, n) for a in own if tap in moved or a not in slid for n in _apart(factor, a, tap)), None)
         if found is None:
             return None
-        rows[found[0]] = (tap, found[1])
-    is_one = not own or own[0] in rows or (kernel.lhs, kernel.rhs)[side].index[0] == ZERO
+        axis, apart = found
+        factor = substitute(factor, {axis.name: Expr.of(axis.name) - apart * Expr.of(tap.name)})
+        reach[axis] += apart * (tap.size - 1)
+        read[axis] += apart * Expr.of(tap.name)
+        slid |= {axis}
+    is_one = not own or own[0] in slid or (kernel.lhs, kernel.rhs)[side].index[0] == ZERO
     axes, places = ([Axis(IMAGE, ONE)], [ZERO]) if is_one else ([], [])
-    for axis in own:
-        tap, apart = rows.get(axis, (None, 0))
-        reach = 0 if tap is None else apart * ((tap.size.constant or 1) - 1)
-        axes.append(Axis(axis.name, axis.size + reach))
-        places.append(Expr.of(axis.name) + (0 if tap is None else apart * Expr.of(tap.name)))
-    return Slid((*axes, *channels), (*places, *(Expr.of(a.name) for a in channels)), tuple(taps))
+    axes += [Axis(axis.name, axis.size + reach[axis]) for axis in own]
+    return Slid(
+        (*axes, *channels),
+        (*places, *read.values(), *(Expr.of(a.name) for a in channels)),
+        tuple(taps + moved),
+    )
 
 
 def _is_alone(factor: Body, axis: Axis) -> bool:
