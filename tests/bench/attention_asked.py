@@ -7,30 +7,22 @@ more is better.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.bench import decode  # noqa: E402
+from tests.bench.asked import Row, line, told  # noqa: E402
 from tests.bench.attention import ODD_DEPTHS, ODD_LENGTHS, Case  # noqa: E402
 from tests.bench.measured import mean  # noqa: E402
 
-Row = dict[str, Any]
 NETWORKS = ("gpt2:tokens=1024", "vit:batch=32", "bert:batch=32", "whisper", "llama")
 LEAST = {"mean": 0.95, "case": 0.85, "form": 1.0, "odd": 0.95, "decode": 1.0, "sm80": 0.80}
 MOST = {"rounded": 1.05, "share": 1.1, "error": 1.1}
 COPIED = ((128e6, 0.80), (64e6, 0.70))  # from this number of bytes on, this share of a copy's speed
-
-
-def line(what: str, asked: str, figures: str, holds: bool) -> str:
-    """A row of the table."""
-    return f"| {what} | {asked} | {figures} | {'yes' if holds else 'no'} |"
 
 
 def of_sweep(rows: list[Row]) -> Iterator[str]:
@@ -117,28 +109,16 @@ def of_networks(rows: list[Row]) -> Iterator[str]:
         yield line(row["network"], asked, figures, ours <= MOST["share"] * theirs)
 
 
-def table(rows: list[Row]) -> str:
-    """All lines, in the order in which they are asked for."""
-    networks = [row for row in rows if "network" in row]
+def lines(rows: list[Row]) -> Iterator[str]:
+    """All of them, in the order in which they are asked for."""
     sm80 = [row for row in rows if "held" in row]
     queries = [row for row in rows if "gbs" in row]
     others = [row for row in rows if "case" in row and row not in sm80 and row not in queries]
-    found = ["| case | asked | measured | holds |", "| --- | --- | --- | --- |"]
-    found += [*of_sweep(others), *of_forms(others), *of_odd(others), *of_decode(queries), *of_sm80(sm80)]
-    return "\n".join([*found, *of_errors(others), *of_networks(networks)])
-
-
-def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("files", nargs="+", type=Path)
-    rows: list[Row] = []
-    for file in parser.parse_args().files:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        rows += found if isinstance(found, list) else found["rows"]
-    print(table(rows))
-    return 0
+    for found in (of_sweep(others), of_forms(others), of_odd(others), of_decode(queries), of_sm80(sm80)):
+        yield from found
+    yield from of_errors(others)
+    yield from of_networks([row for row in rows if "network" in row])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(told(__doc__, lines))

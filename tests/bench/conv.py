@@ -10,11 +10,11 @@ are constants of the model. Rivals, in the same run and in turns with ours: torc
 where there is one, and relu behind it, with the algorithm that cuDNN finds fastest (`cudnn.benchmark`), on images that
 are laid out as ours; for `first` also on images that are channels last already, whose result stays so, and with
 `--compile 120` what torch.compile makes of the same call, until that many seconds have passed (it is made side by side,
-before anything is timed); `copy_us` is a copy of as many bytes. `--whole`: every layer of it and some of
-EfficientNet-B0, ConvNeXt-T and a UNet; `--only 1x1`: those with this text in their name. Operands are random normal;
-the largest error, in units of the result's largest number, must be no more than twice torch's against fp64, or 2^-11 in
-fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in microseconds. A case that fails
-is told, and the others are measured all the same.
+before anything is timed), of depthwise ones for `last` too; `copy_us` is a copy of as many bytes. `--whole`: every
+layer of it and some of EfficientNet-B0, ConvNeXt-T and a UNet; `--only 1x1`: those with this text in their name.
+Operands are random normal; the largest error, in units of the result's largest number, must be no more than twice
+torch's against fp64, or 2^-11 in fp16 and 2^-20 in fp32. Both sides run as CUDA graphs from a cold L2 cache. Medians in
+microseconds. A case that fails is told, and the others are measured all the same.
 """
 
 from __future__ import annotations
@@ -299,6 +299,8 @@ def measure(device: Any, clock: Clock, case: Case, text: str, dtype: str, is_com
             "case": str(case),
             "dtype": dtype,
             "layout": case.layout,
+            "kind": "residual" if case.has_residual else "depthwise" if case.is_depthwise else "dense",
+            "bytes": 2 * source.numel() * source.element_size(),
             "kernels": len(program.made),
             "ours_us": us,
             **{f"{name}_us": found for name, found in zip(rivals, others)},
@@ -336,7 +338,7 @@ def main() -> int:
             plans = planned(case, args.dtype).plans
             print(f"{case}: {', '.join(f'{p.name} {p.algo} {p.estimate.microseconds} us' for p in plans)}", flush=True)
         return 0
-    compiled = [case for case in every if args.compile and case.layout == FIRST]
+    compiled = {case for case in every if args.compile and (case.layout == FIRST or case.is_depthwise)}
     with (
         ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool,
         ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as others,
@@ -353,7 +355,7 @@ def main() -> int:
     def measured(device: Any, clock: Clock, case: Case, text: str) -> dict[str, Any]:
         if text.startswith("?"):
             raise RuntimeError(text[1:])
-        return measure(device, clock, case, text, args.dtype, case.layout == FIRST and time.monotonic() < until)
+        return measure(device, clock, case, text, args.dtype, case in compiled and time.monotonic() < until)
 
     found, failed = measure_all(every, texts, args.out, measured, told)
     for layout in args.layouts.split(","):
