@@ -15,12 +15,14 @@ cache. Medians in microseconds. An op that does not compile is listed with its r
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import math
 import multiprocessing
 import os
 import queue
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -54,6 +56,7 @@ SHAPES = (
     (1, 1 << 24),
     (1 << 20, 16),
 )
+PAD_BYTES = 3 << 20  # between the operands of a case at one place and the next
 LEAST = 0.97  # of torch.compile's speed, that every kernel should have
 LARGE = 64e6  # bytes from which a kernel is judged by the bandwidth
 
@@ -74,10 +77,10 @@ def cases(args: argparse.Namespace) -> list[Case]:
 class Built:
     """A case on its way: our text, and torch's compiled function."""
 
-    def __init__(self, case: Case, rival: Any, plans: int = 1) -> None:
+    def __init__(self, case: Case, rival: Any, plans: int, places: int) -> None:
         import torch
 
-        self.case, self.fault, self.text, self.plans = case, "", "", plans
+        self.case, self.fault, self.text, self.plans, self.places = case, "", "", plans, places
         self.others: list[str] = []
         names, outputs = case.inputs, OPS[case.op].torch
 
@@ -109,7 +112,32 @@ class Built:
         torch.cuda.empty_cache()
 
     def measured(self, device: Any, copy: Callable[[int], Callable[[], None]]) -> dict[str, Any]:
-        """One row: errors, then times."""
+        """One row: errors, then times, at each place in memory; the medians over the places."""
+        import torch
+
+        case, row = self.case, {"op": self.case.op, "dtype": self.case.dtype, "shape": list(self.case.shape)}
+        row |= {"odd": case.odd, "bytes": case.moved, "plans": plans_of(self.text)}
+        pads, found, others = [], [], []
+        for place in range(self.places):
+            pads.append(torch.empty(place * PAD_BYTES, device="cuda", dtype=torch.uint8))
+            times, beside = self._at_place(device, copy, row, is_first=place == 0)
+            found.append(times)
+            others.append(beside)
+        names = ("compile_us", "eager_us", "copy_us") if self.fault else ("us", "compile_us", "eager_us", "copy_us")
+        row |= {name: statistics.median(times) for name, times in zip(names, zip(*found))}
+        row["places"] = self.places
+        if self.others:
+            medians = map(statistics.median, zip(*others))
+            row["others"] = [{"us": us, "plans": plans_of(text)} for us, text in zip(medians, self.others)]
+        if not self.fault:
+            row["ratio"], row["share"] = row["compile_us"] / row["us"], row["copy_us"] / row["us"]
+        return row
+
+    def _at_place(
+        self, device: Any, copy: Callable[[int], Callable[[], None]], row: dict[str, Any], is_first: bool
+    ) -> tuple[list[float], list[float]]:
+        """Microseconds of ours, torch.compile, eager torch and a copy, then of our other plans, all in turns, with
+        operands in memory of their own; the first time the errors too."""
         import torch
 
         from tests.bench.gemm import on_stream, timed
@@ -118,12 +146,13 @@ class Built:
         from tinyir.runtime.graph import Graph
         from tinyir.runtime.program import Program
 
-        case, row = self.case, {"op": self.case.op, "dtype": self.case.dtype, "shape": list(self.case.shape)}
-        row |= {"odd": case.odd, "bytes": case.moved, "plans": plans_of(self.text)}
+        case = self.case
         x = operands_of(case)
         given = [x[n] for n in case.inputs]
-        wanted = wanted_of(case, x)
-        row["error_compile"] = error_of(case, self.compiled(*given), wanted)
+        wanted = wanted_of(case, x) if is_first else ()
+        compiled = self.compiled(*given)
+        if is_first:
+            row["error_compile"] = error_of(case, compiled, wanted)
         torch.cuda.synchronize()
         stream = torch.cuda.ExternalStream(device.stream.handle)
         graphs = []
@@ -134,44 +163,30 @@ class Built:
             graphs.append((graph, kept))
         runs = [on_stream(device, graph.replay) for graph, _ in graphs] + [copy(case.moved)]
         if self.fault:
-            del wanted
             row["fault"] = self.fault
-            row["compile_us"], row["eager_us"], row["copy_us"] = timed(device, runs, RUNS)
-            return row
+            return timed(device, runs, RUNS), []
         buffers = {n: Buffer(n, t.data_ptr(), t.numel(), t.element_size(), 0) for n, t in x.items()}
         for name in case.inputs if case.odd else ():
             size = x[name].element_size()
             flat = Buffer(f"{name}.from", x[name].data_ptr() - size, x[name].numel() + 1, size, 0)
             buffers[flat.name] = flat
-        program = Program(device, self.text, manifest.parse(self.text), {}, kept=buffers)
+        programs = [Program(device, text, manifest.parse(text), {}, kept=buffers) for text in (self.text, *self.others)]
         torch.cuda.synchronize()
-        program.run()
-        device.stream.synchronize()
-        row["error"] = error_of(case, [x[n] for n in case.outputs], wanted)
-        del wanted
-        torch.cuda.empty_cache()
-        if not row["error"] <= max([NEAR[case.types[n][0]] for n in case.outputs] + [2 * row["error_compile"]]):
-            row["fault"] = f"off by {row['error']:.3e} of the largest number, torch.compile {row['error_compile']:.3e}"
-        if self.others:
-            row["others"] = [self._other(device, text, buffers) for text in self.others]
-        with Graph(device.stream.handle, program.enqueue) as ours:
-            row["us"], row["compile_us"], row["eager_us"], row["copy_us"] = timed(device, [ours.run, *runs], RUNS)
-        row["ratio"], row["share"] = row["compile_us"] / row["us"], row["copy_us"] / row["us"]
-        return row
-
-    def _other(self, device: Any, text: str, buffers: dict[str, Any]) -> dict[str, Any]:
-        """The time of another plan."""
-        from tests.bench.gemm import timed
-        from tinyir.ir import manifest
-        from tinyir.runtime.graph import Graph
-        from tinyir.runtime.program import Program
-
-        program = Program(device, text, manifest.parse(text), {}, kept=buffers)
-        program.run()
-        device.stream.synchronize()
-        with Graph(device.stream.handle, program.enqueue) as one:
-            (us,) = timed(device, [one.run], RUNS)
-        return {"us": us, "plans": plans_of(text)}
+        errors = []
+        for program in programs if is_first else ():
+            program.run()
+            device.stream.synchronize()
+            errors.append(error_of(case, [x[n] for n in case.outputs], wanted))
+        if is_first:
+            del wanted
+            torch.cuda.empty_cache()
+            row["error"], worst = errors[0], max(errors)
+            if not worst <= max([NEAR[case.types[n][0]] for n in case.outputs] + [2 * row["error_compile"]]):
+                row["fault"] = f"off by {worst:.3e} of the largest number, torch.compile {row['error_compile']:.3e}"
+        with contextlib.ExitStack() as stack:
+            ours, *others = [stack.enter_context(Graph(device.stream.handle, p.enqueue)).run for p in programs]
+            times = timed(device, [ours, *runs, *others], RUNS)
+        return times[:4], times[4:]
 
 
 def copier(device: Any, most: int) -> Callable[[int], Callable[[], None]]:
@@ -185,8 +200,8 @@ def copier(device: Any, most: int) -> Callable[[int], Callable[[], None]]:
     return lambda moved: on_stream(device, lambda: y[: moved // 2].copy_(x[: moved // 2]))
 
 
-def worker(mine: list[Case], turn: Any, go: Any, said: Any, is_rival: bool, plans: int) -> None:
-    """Build cases, wait until all processes have, then measure them when it is this one's turn."""
+def worker(mine: list[Case], turn: Any, said: Any, number: int, args: argparse.Namespace) -> None:
+    """Build cases, wait for this process's turn, then measure them."""
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     import torch
 
@@ -195,33 +210,30 @@ def worker(mine: list[Case], turn: Any, go: Any, said: Any, is_rival: bool, plan
     torch.cuda.init()
     device = CudaDevice()
     try:
-        rival = functools.partial(torch.compile, dynamic=False) if is_rival else lambda f: f
+        rival = (lambda f: f) if args.no_rival else functools.partial(torch.compile, dynamic=False)
         torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
         built = []
         for case in mine:
-            built.append(Built(case, rival, plans))
+            built.append(Built(case, rival, args.plans, args.places))
             try:
                 built[-1].build()
             except Exception as error:  # noqa: BLE001 (torch's own fault, or memory)
-                said.put(("fault", f"{case.name}: torch: {type(error).__name__}: {error}"[:300]))
+                said.put(("fault", number, f"{case.name}: torch: {type(error).__name__}: {error}"[:300]))
                 built.pop()
                 continue
-            said.put(("built", case.name))
-        said.put(("ready", ""))
-        go.wait()
-        with turn:
-            copy = copier(device, max((b.case.moved for b in built), default=2) // 2)
-            for one in built:
-                try:
-                    said.put(("row", one.measured(device, copy)))
-                except Exception as error:  # noqa: BLE001 (one case's fault leaves the others)
-                    said.put(("fault", f"{one.case.name}: {type(error).__name__}: {error}"[:300]))
-                torch.cuda.empty_cache()
-            del copy
+            said.put(("built", number, case.name))
+        said.put(("ready", number, ""))
+        turn.wait()
+        copy = copier(device, max((b.case.moved for b in built), default=2) // 2)
+        for one in built:
+            try:
+                said.put(("row", number, one.measured(device, copy)))
+            except Exception as error:  # noqa: BLE001 (one case's fault leaves the others)
+                said.put(("fault", number, f"{one.case.name}: {type(error).__name__}: {error}"[:300]))
             torch.cuda.empty_cache()
     finally:
         device.release()
-        said.put(("end", ""))
+        said.put(("end", number, ""))
 
 
 def mean(ratios: Iterable[float]) -> float:
@@ -260,41 +272,58 @@ def show_table(rows: list[dict[str, Any]]) -> None:
 
 
 def measure(args: argparse.Namespace) -> int:
-    """Build in processes, measure one at a time; the exit code."""
+    """Build in processes, then let one after another measure; the exit code. One that ends before it should, or that
+    takes more than `--patience` seconds to build or to measure, is ended, and the others go on."""
     chosen = cases(args)
     spawn = multiprocessing.get_context("spawn")
     count = min(args.jobs, len(chosen))
-    turn, go, said = spawn.Lock(), spawn.Event(), spawn.Queue()
+    turns, said = [spawn.Event() for _ in range(count)], spawn.Queue()
     workers = [
-        spawn.Process(target=worker, args=(chosen[n::count], turn, go, said, not args.no_rival, args.plans))
+        spawn.Process(target=worker, args=(chosen[n::count], turns[n], said, n, args), daemon=True)
         for n in range(count)
     ]
-    begun, counts = time.monotonic(), {"built": 0, "ready": 0, "end": 0}
+    begun = since = time.monotonic()
     for process in workers:
         process.start()
+    building, waiting, now = set(range(count)), list[int](), -1
+    built: set[str] = set()
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
     head = versions_here()
-    while counts["end"] < count:
-        lost = sum(p.exitcode not in (None, 0) for p in workers)
-        if counts["ready"] + lost >= count and not go.is_set():
-            print(f"built {counts['built']} of {len(chosen)} in {time.monotonic() - begun:.0f} s", flush=True)
-            go.set()
+
+    def store() -> None:
+        rows.sort(key=lambda r: (list(OPS).index(r["op"]), place_of(r["shape"]), r["dtype"]))
+        args.out.write_text(json.dumps({**head, "rows": rows, "faults": faults}, indent=1) + "\n", encoding="utf-8")
+
+    while building or waiting or now >= 0:
         try:
-            kind, what = said.get(timeout=1)
+            kind, number, what = said.get(timeout=1)
         except queue.Empty:
-            if not any(p.is_alive() for p in workers):
-                break
-            continue
-        if kind in counts:
-            counts[kind] += 1
+            kind, number, what = "", -1, ""
+        is_over = time.monotonic() - since > args.patience
+        lost = {n for n in {*building, now} - {-1} if is_over or not kind and not workers[n].is_alive()}
+        if kind == "built":
+            built.add(what)
+        elif kind == "ready":
+            waiting.append(number)
+        elif kind == "row":
+            rows.append(what)
+            store()
         elif kind == "fault":
             faults.append(what)
             print(what, flush=True)
-        else:
-            rows.append(what)
-            rows.sort(key=lambda r: (list(OPS).index(r["op"]), place_of(r["shape"]), r["dtype"]))
-            args.out.write_text(json.dumps({**head, "rows": rows, "faults": faults}, indent=1) + "\n", encoding="utf-8")
+        for n in lost:
+            workers[n].terminate()
+            faults.append(f"ended: {', '.join(c.name for c in chosen[n::count] if n == now or c.name not in built)}")
+            print(faults[-1], flush=True)
+        building -= {*waiting, *lost}
+        now = -1 if now in lost or (kind, number) == ("end", now) else now
+        if not building and waiting and now < 0:
+            if not rows:
+                print(f"built {len(built)} of {len(chosen)} in {time.monotonic() - begun:.0f} s", flush=True)
+            now, since = waiting.pop(0), time.monotonic()
+            turns[now].set()
+    store()
     show_table(rows)
     print(f"{time.monotonic() - begun:.0f} s")
     return 1 if faults or len(rows) < len(chosen) or any("fault" in row for row in rows) else 0
@@ -315,6 +344,8 @@ def main() -> int:
     parser.add_argument("--shapes", default="", help="some shapes, by commas: 8192x8192,16x131072")
     parser.add_argument("--dtypes", default="fp32,fp16")
     parser.add_argument("--plans", type=int, default=1, help="plans of the longest launch to time")
+    parser.add_argument("--places", type=int, default=1, help="places in memory at which each case is timed")
+    parser.add_argument("--patience", type=float, default=240.0, help="seconds that building may take")
     parser.add_argument("--odd", action="store_true", help="inputs that begin one element after an aligned address")
     parser.add_argument("--no-rival", action="store_true", help="eager torch in place of torch.compile")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1), help="processes that compile")
