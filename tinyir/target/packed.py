@@ -5,8 +5,8 @@ integers taken apart in pairs (`lower.cu.pairs`). Rows of `target.intrinsics`.
     fp8e4m3s_of(a, b, c, d)    as fp8e4m3_of_float gives each
 
 One by one a float that becomes an integer takes the slow unit for conversions, and one that becomes fp8 some 20
-instructions; two at once they take one. The unit for fp8 rounds to the greatest number what is beyond the range, so
-that four of which one is there, or is NaN, go one by one.
+instructions; two at once they take one. The unit for fp8 rounds to the greatest number what is beyond the range, which
+the code of an infinity or NaN then takes the place of.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from __future__ import annotations
 from .tma import one
 
 _INLINE = "__device__ __forceinline__ "
-# What the greatest number of each is, and what still rounds to it.
-_LARGEST = {"fp8e4m3": ("e4m3", "464.0f"), "fp8e5m2": ("e5m2", "61439.996f")}
+# PTX's name of each, what still rounds to its greatest number, and the codes of what is beyond and of NaN.
+_LARGEST = {
+    "fp8e4m3": ("e4m3", "464.0f", "0x7fu", "0x7fu"),
+    "fp8e5m2": ("e5m2", "61439.996f", "0x7cu", "0x7eu"),
+}
 
 
 def _of_integers(name: str, sign: str) -> tuple[str, str]:
@@ -45,19 +48,27 @@ def _pair(dtype: str) -> tuple[str, str]:
     )
 
 
-def _of_floats(dtype: str) -> tuple[str, str]:
-    largest = _LARGEST[dtype][1]
-    inside = " && ".join(f"fabsf({x}) <= {largest}" for x in "abcd")
-    single = " | ".join(
-        f"(unsigned int){dtype}_of_float({x}).bits" + (f" << {8 * n}" if n else "") for n, x in enumerate("abcd")
+def _within(dtype: str) -> tuple[str, str]:
+    _, largest, infinite, nan = _LARGEST[dtype]
+    size = infinite if nan == infinite else f"(x == x ? {infinite} : {nan})"
+    return (
+        f"within_{dtype}",
+        f"""\
+{_INLINE}unsigned int within_{dtype}(float x, unsigned int near) {{
+  return fabsf(x) <= {largest} ? near & 0xffu : {size} | (__float_as_uint(x) >> 24 & 0x80u);
+}}""",
     )
+
+
+def _of_floats(dtype: str) -> tuple[str, str]:
+    inside = " & ".join(f"(fabsf({x}) <= {_LARGEST[dtype][1]})" for x in "abcd")
+    a, *rest = (f"within_{dtype}({x}, near" + (f" >> {8 * n}) << {8 * n}" if n else ")") for n, x in enumerate("abcd"))
     return (
         f"{dtype}s_of",
         f"""\
 {_INLINE}unsigned int {dtype}s_of(float a, float b, float c, float d) {{
-  if ({inside})
-    return pair_of_{dtype}(a, b) | pair_of_{dtype}(c, d) << 16;
-  return {single};
+  const unsigned int near = pair_of_{dtype}(a, b) | pair_of_{dtype}(c, d) << 16;
+  return {inside} ? near : {" | ".join((a, *rest))};
 }}""",
     )
 
@@ -80,5 +91,5 @@ GUARDED = (
         '"r"(at < 16 ? 0x5410 : 0x7632)); return y >> at % 16;',
     ),
 )
-PLAIN = (_of_floats("fp8e4m3"), _of_floats("fp8e5m2"))
+PLAIN = tuple(make(dtype) for dtype in _LARGEST for make in (_within, _of_floats))
 INTEGERS, FLOATS = ("i8", "u8"), tuple(_LARGEST)
