@@ -3,14 +3,17 @@ has. In every family that folds, at every stage."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from tests.fuzz.trial import faults_of
-from tinyir.ir import tiny
+from tinyir.ir import manifest, tiny
 from tinyir.ir.evaluate import convert
 from tinyir.ir.types import DTYPES
 
+from .emitted import assert_as_played, lowered, planned, region_text
 from .fold_programs import folds_of, program
 from .stages import needs_host_compiler
 
@@ -41,3 +44,16 @@ def test_folds_of_narrow_dtypes(name: str) -> None:
         for tensor, shape in SHAPES.items()
     }
     assert [str(fault) for fault in faults_of(tiny.parse(text_of(name)), arrays)] == []
+
+
+@needs_host_compiler
+@pytest.mark.parametrize("name", ("fp16", "bf16", "fp8e4m3", "fp8e5m2"))
+def test_what_is_picked_of_rounded_numbers_is_rounded_already(name: str) -> None:
+    """A literal has more digits than the dtype, and is rounded where it is picked."""
+    dtype = DTYPES[name]
+    for pick, is_literal in (("max(X[i0], 0.1)", True), ("max(X[i0], 0.0)", False), ("abs(X[i0])", False)):
+        body = f"for i0: 64\nyield Y[i0] = add(X[i0], {pick})"
+        _, code = lowered(planned(region_text(f"in X : {name}[64]\nout Y : {name}[64]", body)))
+        assert bool(re.search(rf"{name}_of_float\((max_nan|absolute)", manifest.show(code))) == is_literal
+        arrays = {"X": convert(np.random.default_rng(1).standard_normal(64), dtype)}
+        assert_as_played(code, arrays, rtol=0, of=pick)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 import numpy as np
@@ -136,6 +137,27 @@ def test_rows_compute_what_playback_computes(name: str) -> None:
         for rows in (1, 3):
             arrays = random_arrays(module.model, {"R": rows, "N": 77}, rows)
             assert_as_played(code, arrays, rows, rtol=4e-3, atol=4e-3, of=one_plan.algo)
+
+
+@pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
+@pytest.mark.parametrize("length", (333, 336))
+def test_the_first_of_equal_elements_is_found_in_vectors_and_beside_them(length: int) -> None:
+    """Half of them are 0. Those of vectors come in order, so that only one beside them is compared by its place too;
+    what is picked of rounded numbers is not rounded again."""
+    body = f"for i0: R\n%y = reduce argmin (k0: {length}) : i64 {{ relu(X[i0, k0]) }}\nyield Y[i0] = %y"
+    module = region.parse(region_text(f"in X : fp16[R, {length}]\nout Y : i64[R]", body))
+    (one,) = module.program.regions
+    plans = [c.plan for c in candidates(module, one) if c.rejected in ("", CROWDED) and c.plan.vectorize]
+    found = {p.algo: p for p in plans if p.threads == (32,)}
+    assert set(found) == {"row_resident", "row_streamed"}
+    for one_plan in found.values():
+        _, code = lowered(plan.Module(module, (one_plan,)))
+        text = manifest.show(code)
+        assert "fp16_of_float" not in text.replace("float_of_fp16", "")
+        assert len(re.findall(r"better = .* < y_acc\[0\]", text)) == length % 8 // 5
+        for seed in range(4):
+            arrays = random_arrays(module.model, {"R": 3}, seed)
+            assert_as_played(code, arrays, seed, rtol=0, of=one_plan.algo)
 
 
 SOFTMAX = (

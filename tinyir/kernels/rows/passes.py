@@ -134,7 +134,7 @@ class Passes:
         places = place_dtype(fold, extent_of(axes))
         mine = Accumulator(accumulator.name, replace(fold, dtype=places))
         lines += mine.start()
-        lines += self._over_row(axes, element=mine.earliest if self.is_cut else mine.step, of=fold.body)
+        lines += self._over_row(axes, element=mine.step, of=fold.body, left=mine.earliest)
         best, own = Read(mine.best, (ZERO,), fold.body.dtype), Ref(f"{mine.name}.own", fold.body.dtype)
         lines.append(nodes.Value(own.name, best))
         lines += self.team.fold(fold.op.removeprefix("arg"), mine.best, fold.body.dtype)
@@ -156,11 +156,17 @@ class Passes:
         return Expr.of(self.fresh.of("v")) + (self.width * Expr.of(self.fresh.of("u")) if self.width > 1 else 0)
 
     def _over_row(
-        self, axes: tuple[Axis, ...], element=None, of: Body | None = None, across_writes: tuple[Yield, ...] = ()
+        self,
+        axes: tuple[Axis, ...],
+        element=None,
+        of: Body | None = None,
+        across_writes: tuple[Yield, ...] = (),
+        left=None,
     ) -> list[Statement]:
-        """A loop over this thread's elements of the row, with what is done at each."""
+        """A loop over this thread's elements of the row, with what is done at each, and at one beside whole vectors,
+        which comes last, what is done at `left` (default: the same)."""
         if self.ends:
-            return self._over_vectors(self.ends, axes, element, of, across_writes)
+            return self._over_vectors(self.ends, axes, element, of, across_writes, left or element)
         column = Expr.of(axes[0].name if len(axes) == 1 else self.fresh.of("c"))
         at = {a.name: Expr.of(a.name) for a in axes}
         inner: list[Statement] = (
@@ -177,7 +183,7 @@ class Passes:
         return [*declared, *self.team.where_inside([self._walk(str(column), extent_of(axes), inner)])]
 
     def _over_vectors(
-        self, ends: Ends, axes: tuple[Axis, ...], element, of: Body | None, across_writes: tuple[Yield, ...]
+        self, ends: Ends, axes: tuple[Axis, ...], element, of: Body | None, across_writes: tuple[Yield, ...], left
     ) -> list[Statement]:
         """A loop over this thread's vectors of the row; then the same at the element that is left to it."""
         run = ends.run
@@ -188,21 +194,25 @@ class Passes:
         inner: list[Statement] = []
         declared: list[Statement] = []
         values = RowPoint(self, neighbours.point(axes), inner, declared)
+        behind = inner
         if of is not None:
-            inner += element(values.at(of), neighbours.place)
+            body = values.at(of)
+            before, taken = len(inner), [*element(body, neighbours.place)]
+            inner += taken
             self._ask_for_late(values)
+            behind = [*inner[:before], *left(body, neighbours.place), *inner[before + len(taken) :]]
         for item in across_writes:
             body = values.at(item.expr)
             neighbours.store(item, body, values.point, self.region.iters, inner)
         lines = [nodes.Let(column, run.width * Expr.of(counter) + ends.head), *neighbours.loop(inner)]
-        left = (
+        last = (
             ends.at_left(
-                nodes.Let(column, ends.left), moved([*inner, *neighbours.singles], self._behind(neighbours.turn))
+                nodes.Let(column, ends.left), moved([*behind, *neighbours.singles], self._behind(neighbours.turn))
             )
             if self.is_cut
             else []
         )
-        return [*declared, *self.team.where_inside([self._walk(counter, ends.whole, lines), *left])]
+        return [*declared, *self.team.where_inside([self._walk(counter, ends.whole, lines), *last])]
 
     def _ask_for_late(self, values: RowPoint) -> None:
         """In the first pass, what later ones read: it is on its way while the folds wait."""

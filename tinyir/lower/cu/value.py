@@ -31,6 +31,7 @@ WRAPPING = {
 }
 MOST_APART = 1 << 20  # numbers from which that of an integer of 16 bits is exact in fp32, raised too
 ARGUMENT = re.compile(r"(?<=[(,])\s?\{(\d)\}(?=[,)])")  # an operand that is a whole argument needs no brackets
+PICKS = ("neg", "abs", "relu", "max", "min", "where")  # of rounded floats, which give such
 LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "{0} != {1}"}
 
 
@@ -134,6 +135,8 @@ class Values:
             is_wide = arithmetic_type(dtype) == arithmetic_type(body.dtype)
             dtype = body.dtype
             operands = [o if is_wide else f"({arithmetic_type(dtype)}){_closed(o)}" for o in operands]
+        if body.op in PICKS and not all(map(_is_rounded, inner)):
+            return self._rounded(self.applied(body.op, dtype, *operands), dtype, False)
         return self.applied(body.op, dtype, *operands, result=body.dtype)
 
     def _quotient(self, body: Binary) -> str:
@@ -190,14 +193,16 @@ class Values:
         text = template.format(
             *(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype)
         )
-        return self._rounded(
-            text, result, result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_")
-        )
+        is_truth = result.kind == "b" and (op in LOGIC or op.startswith("cmp"))
+        is_exact = is_truth or template.startswith("wrap_") or op in PICKS and dtype.is_float
+        return self._rounded(text, result, is_exact)
 
     def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:
+        if is_exact or dtype.bits >= 32:
+            return text
         if dtype.name in SMALL_FLOATS:
             return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
-        return f"({dtype.cuda})({text})" if dtype.bits < 32 and not is_exact else text
+        return f"({dtype.cuda})({text})"
 
     def _converted(self, x: Body, rounded: str = "") -> str:
         """A value that becomes a float, and is rounded then: an integer of 8 or 16 bits is one."""
@@ -251,6 +256,11 @@ class Values:
         if body.dtype.name in SMALL_FLOATS:
             return f"float_of_{body.dtype}({_narrowed(f'(double){_closed(text)}', None, body.dtype)})"
         return text if body.dtype.cuda == self.integers.type_of(body.expr) else f"({body.dtype.cuda}){_closed(text)}"
+
+
+def _is_rounded(body: Body) -> bool:
+    """Whether a register has the body's value as its dtype does: a literal may have more digits."""
+    return not isinstance(body, Literal) or body.value == 0 or math.isinf(body.value)
 
 
 def gelu_in(body: Body) -> Body | None:
