@@ -11,7 +11,7 @@ from tinyir.kit.diag import catalogue
 from tinyir.reference.diagnostics import BLOCK, explanation
 
 from ..commands import ROOT, Done, run_in_shell, run_line
-from ..japanese import REPORTED, english_in
+from ..japanese import REPORTED, english_in, nouns_in
 
 EXPLAIN = ROOT / "tinyir" / "explain"
 FENCE = re.compile(r"^```(fails|corrected): ([^\n]*)\n(.*?)^```", re.M | re.S)
@@ -72,7 +72,8 @@ def test_a_japanese_page_is_japanese_and_has_the_examples(code: str) -> None:
     page, english = explanation(code, "ja"), explanation(code, "en")
     title, words = page.split("\n", 1)
     assert title == english.split("\n", 1)[0]
-    assert re.search("[\u3041-\u30ff]", words) and english_in(BLOCK.sub("", words)) == []
+    ours = BLOCK.sub("", words)
+    assert re.search("[\u3041-\u30ff]", words) and english_in(ours) == [] and nouns_in(ours) == []
     assert [m[0] for m in BLOCK.finditer(page)] == [m[0] for m in BLOCK.finditer(english)]
 
 
@@ -82,6 +83,7 @@ def test_entry_is_bilingual(code: str) -> None:
     assert entry["kind"].isidentifier()
     assert entry["why"].keys() == {"en", "ja"}
     assert entry.get("suggestion", {"en": "", "ja": ""}).keys() == {"en", "ja"}
+    assert [n for part in ("why", "suggestion") if part in entry for n in nouns_in(entry[part]["ja"])] == []
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))

@@ -13,7 +13,7 @@ import pytest
 from tinyir.kit.diag import catalogue
 from tinyir.kit.phrase import phrases
 
-from ..japanese import RULES
+from ..japanese import RULES, nouns_in
 from .sources import ROOT
 
 PACKAGE = ROOT / "tinyir"
@@ -126,6 +126,7 @@ def test_every_phrase_has_its_japanese_and_no_other_is_listed() -> None:
 @pytest.mark.parametrize("sentence", sorted(phrases()))
 def test_a_translation_has_the_values_of_its_sentence(sentence: str) -> None:
     assert braces(phrases()[sentence]) == braces(sentence)
+    assert nouns_in(phrases()[sentence]) == []
 
 
 @pytest.mark.parametrize("code", sorted(catalogue()))

@@ -20,7 +20,7 @@ from ...ir.runs import sharing
 from ...ir.traits import extent_of
 from ...kit.diag import Diag, Edit, Refused
 from ...kit.held import once
-from ...kit.phrase import Phrase
+from ...kit.phrase import Listing, Phrase
 from ...kit.records import replace
 from ...kit.work import count
 from ...target.arch import ARCHS
@@ -152,7 +152,7 @@ def _corrected(plan: Any, fault: Diag, word: str, line: str) -> Diag:
 
 def _check_fusion(case: Case) -> Iterator[Diag]:
     if case.family.is_fallback and (names := [r.name for r in case.regions if r.must_fuse]):
-        facts = {"values": ", ".join(names), "rule": case.plan.algo, "shows": ", ".join(map(why_none, case.regions))}
+        facts = {"values": ", ".join(names), "rule": case.plan.algo, "shows": Listing(map(why_none, case.regions))}
         yield fault_of(case.plan, "E1424", "algo", **facts)
 
 

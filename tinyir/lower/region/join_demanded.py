@@ -17,6 +17,7 @@ from ...analysis.compute_at import Witness
 from ...ir import poly
 from ...ir.verify import chain_of
 from ...kit.diag import Diag
+from ...kit.phrase import Listing
 from ...kit.records import dataclass, replace
 from ...kit.span import Span
 from .cluster import Cluster
@@ -208,13 +209,13 @@ def refusal_of(
         shows.append(_pairs_of(source, needs.witness_of(source, reader)))
     shows = [s for s in shows if s]
     if code != "E1422":
-        shows = [": ".join([f"%{source} -> %{reader}", *shows])]
+        shows = [Listing([f"%{source} -> %{reader}", *shows], ": ")]
     facts = {
         "values": ", ".join(f"%{n}" for n in demand.named),
         "source": source,
         "reader": reader,
         "rule": rule,
-        "shows": "; ".join(shows) or "-",
+        "shows": Listing(shows, "; ") if shows else "-",
     }
     return Diag(code, reader, facts, demand.span or found.graph.nodes[reader].value.span)
 
