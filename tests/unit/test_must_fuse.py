@@ -26,6 +26,7 @@ from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 
 from ..commands import ROOT, run_line
+from ..japanese import english_of
 from .checked import check_gpu, check_plan
 from .graphs import random_graph
 from .stages import Stages, graph, needs_host_compiler
@@ -217,7 +218,7 @@ REFUSED = {  # what the text computes, the demand, the code, the rule and what s
         "a,y",
         "E1422",
         "other point",
-        "%a[7 - i0, i1]; [i0, i1] = [0, 0], [7, 0] -> %a[0, 0]",
+        "%a[7 - i0, i1]: [i0, i1] = [0, 0], [7, 0] -> %a[0, 0]",
     ),
     "folds along other axes": (
         SQUARE,
@@ -288,6 +289,7 @@ def test_what_forbids_a_kernel_is_told_with_a_witness(case: str) -> None:
     assert (said.code, said.facts["rule"]) == (code, rule) and shows in said.facts["shows"], said.facts
     assert said.span is not None and whole[said.span.start :].startswith("%" + fused.split(",")[0])
     assert all(name in said.why(lang) for lang in ("en", "ja") for name in fused.split(","))
+    assert english_of(caught.value.diags) == []
     assert len(regions_of(text(inputs, outputs, lines)).program.regions) > 1
 
 

@@ -19,6 +19,7 @@ from tinyir.ir.plan import Async, Bind, Cluster, Consumers, Load, Order, Regs, S
 from tinyir.ir.plan.table import BY_WORD, TABLE
 from tinyir.kernels import FAMILIES as FAMILIES_OF_KERNELS
 from tinyir.kernels import family_of
+from tinyir.kernels.accepts import only
 from tinyir.kernels.check.accepted import fields_of
 from tinyir.kernels.check.case import Case as CheckedCase
 from tinyir.kernels.launch import problem_of
@@ -267,6 +268,13 @@ def test_the_reference_says_which_algos_obey_a_field() -> None:
         algos = [one.algo for one in FAMILIES_OF_KERNELS if field.word == "tile" or one.obeys(field.word)]
         told = "all" if len(algos) == len(FAMILIES_OF_KERNELS) else ", ".join(algos) or "none"
         assert field.word == "algo" or f"| `{field.word}` | {field.meaning} | {told} |\n" in reference
+
+
+def test_values_that_count_up_are_told_as_a_range() -> None:
+    ahead = only(None, *(Async(number, overlap) for overlap in ("", "epilogue") for number in (2, 3, 4)))
+    assert ahead.told(BY_WORD["async"]) == "- | prefetch 2..4 | prefetch 2..4 overlap epilogue"
+    assert only(0, 1, 4, 5, 6, 7).told(BY_WORD["stages"]) == "0 | 1 | 4..7"
+    assert only((64, 8), (64, 16)).told(BY_WORD["tile"]) == "[64, 8] | [64, 16]"
 
 
 def test_the_grammar_has_a_rule_for_each_field() -> None:

@@ -11,7 +11,9 @@ something else, is refused (`kernels.check.accepted`), so that no field of a pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..ir.body import Axis
@@ -36,7 +38,21 @@ class Accepts:
 
     def told(self, field: Field) -> str:
         """What is taken, in the notation of the text; `-` is a plan without the field."""
-        return self.form or " | ".join(field.text(value) for value in self.values)
+        return self.form or " | ".join(_ranged([field.text(value) for value in self.values]))
+
+
+def _ranged(texts: list[str]) -> Iterator[str]:
+    """Texts whose one number counts up as one: `prefetch 2`, `prefetch 3`, `prefetch 4` are `prefetch 2..4`."""
+    parts = [re.fullmatch(r"(\D*)(\d+)(\D*)", text) for text in texts]
+    runs = itertools.groupby(
+        range(len(texts)), lambda at: (found[1], found[3], int(found[2]) - at) if (found := parts[at]) else texts[at]
+    )
+    for _, run in runs:
+        first, *rest = run
+        if len(rest) > 1 and (found := parts[first]):
+            yield f"{found[1]}{found[2]}..{int(found[2]) + len(rest)}{found[3]}"
+        else:
+            yield from (texts[at] for at in (first, *rest))
 
 
 Fields = dict[str, Accepts]  # by word

@@ -207,15 +207,14 @@ def refusal_of(
         code, rule, shows = "E1424", "family", [apart[source]]
     elif code == "E1422" and verdict is not None:
         shows.append(_pairs_of(source, needs.witness_of(source, reader)))
-    shows = [s for s in shows if s]
     if code != "E1422":
-        shows = [Listing([f"%{source} -> %{reader}", *shows], ": ")]
+        shows.insert(0, f"%{source} -> %{reader}")
     facts = {
         "values": ", ".join(f"%{n}" for n in demand.named),
         "source": source,
         "reader": reader,
         "rule": rule,
-        "shows": Listing(shows, "; ") if shows else "-",
+        "shows": Listing(filter(None, shows), ": ") or "-",
     }
     return Diag(code, reader, facts, demand.span or found.graph.nodes[reader].value.span)
 
