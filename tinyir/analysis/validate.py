@@ -20,6 +20,7 @@ from ..ir.types import TensorType, show_number
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass
+from .by_terms import is_read, is_through
 from .meaning import Meaning, extra_axes, meanings_of
 
 TRIED = ((2, 3, 5, 7), (3, 2, 2, 4), (1, 4, 3, 1))  # sizes given to the symbols in turn
@@ -124,29 +125,34 @@ class _Validation:
     def _difference(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> dict[str, Any] | None:
         """Where the access and the program differ: facts for the message, or None. What is asked of the layers of a
         network differs in names alone, and is asked once."""
-        if self._is_own(value, entry, access, at):
+        if self._is_as_it_is(value, access, at):
             return None
         asked = self._asked(value, entry, access, at)
         if asked not in self.right:
-            found = self._found(value, entry, access, at)
+            found = None if self._is_by_terms(value, entry, access, at) else self._found(value, entry, access, at)
             if found is not None:
                 return found
             self.right.add(asked)
         return None
 
-    def _is_own(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> bool:
-        """Whether an access is word for word what the op reads, along axes as long as its operand's."""
-        read, operands = access.read, [self.types[o] for o in value.operands]
-        if read is None or read.source != value.operands[at]:
-            return False
-        meaning = meanings_of(value, operands)[at]
-        meant = {b.expr.name: b.equals for b in meaning.constraints if b.equals is not None}
-        sizes = {a.name: a.size for a in entry.axes}
-        is_same = meaning.fill is None and len(meant) == len(meaning.constraints) == len(read.index)
-        return is_same and all(
-            meant.get(f"o{n}") == e and sizes.get(e.name or "") == size
-            for n, (e, size) in enumerate(zip(read.index, operands[at].shape))
+    def _is_as_it_is(self, value: tiny.Value, access: Access, at: int) -> bool:
+        """Whether the access of an elementwise op is its own point of an operand of its own shape."""
+        read, operand = access.read, value.operands[at]
+        return (
+            read is not None
+            and read.source == operand
+            and OPS[value.op].is_elementwise
+            and self.types[operand].shape == value.type.shape
+            and read.index == tuple(Expr.of(f"i{n}") for n in range(value.type.rank))
         )
+
+    def _is_by_terms(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> bool:
+        """Whether an access is right term by term: what the op reads, or that of the movement which it reads."""
+        operand, operands = value.operands[at], [self.types[o] for o in value.operands]
+        if access is entry.reads[at]:
+            return is_read(access, operand, operands[at], meanings_of(value, operands)[at], entry.axes)
+        _, below = self.composed.get(operand, (None, None))
+        return below is not None and is_through(access, entry.reads[at], below, entry.axes)
 
     def _asked(self, value: tiny.Value, entry: Entry, access: Access, at: int) -> Any:
         """All that an answer depends on, without names of values."""

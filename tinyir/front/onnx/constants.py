@@ -184,8 +184,8 @@ class Weights:
     def _of(self, tensor: Any) -> wire.Place | None:
         """The place whose bytes are the tensor's elements."""
         places = self._places.get(tensor.name, ())
-        own = tensor.raw_data if tensor.raw_data else array_of(tensor).tobytes() if places else b""
-        return next((p for p in places if p[1] == len(own) and self.raw[p[0] : p[0] + p[1]] == own), None)
+        own = tensor.raw_data or (array_of(tensor).tobytes() if places else b"")  # asked for once: a copy
+        return next((p for p in places if p[1] == len(own) and self.raw.startswith(own, p[0])), None)
 
     def _beside(self, tensor: Any) -> dict[str, Any]:
         entries = {e.key: e.value for e in tensor.external_data}

@@ -52,6 +52,9 @@ def load(raw: bytes) -> Any:
 
 def _is_garbled(message: Any) -> bool:
     """Whether a string somewhere in the message is not UTF-8: protobuf then gives its bytes."""
+    if message.DESCRIPTOR.name == "TensorProto":  # whose other fields are elements, each a copy
+        texts = (message.name, message.doc_string)
+        return any(isinstance(t, bytes) for t in texts) or any(map(_is_garbled, message.external_data))
     for field, value in message.ListFields():
         if field.type == field.TYPE_STRING:
             if any(isinstance(v, bytes) for v in ([value] if isinstance(value, (str, bytes)) else value)):
