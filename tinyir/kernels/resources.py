@@ -59,12 +59,13 @@ def allotted(plan: Plan, wanted: Number) -> Number:
 
 
 def filled(plan: Plan, needs: Needs) -> Needs:
-    """The needs with as many registers a thread as leave as many CTAs on an SM: what an estimate is short of, the
-    compiler would spill."""
-    arch, ctas = ARCHS[plan.arch], max(taken_by(plan, needs).occupancy, 1)
+    """The needs with as many registers a thread as leave as many CTAs on an SM as those that are wanted do: what an
+    estimate is short of, the compiler would spill."""
+    arch, registers = ARCHS[plan.arch], allotted(plan, needs.registers)
+    ctas = max(taken_by(plan, replace(needs, registers=registers)).occupancy, 1)
     warps = -(-ctas * threads_of(plan) // (arch.warp * arch.schedulers)) * arch.schedulers  # each has as many
-    share = arch.registers_per_sm // (warps * arch.warp) // REGISTER_STEP * REGISTER_STEP
-    return replace(needs, registers=max(needs.registers, min(arch.registers_per_thread, share)))
+    whole = arch.registers_per_sm // (warps * arch.warp) // REGISTER_STEP * REGISTER_STEP
+    return replace(needs, registers=max(registers, allotted(plan, whole)))
 
 
 def stack_of(regions: Iterable[Region]) -> int:

@@ -55,9 +55,7 @@ from .parts import Names, free_name, numbered_name, refs_of, region_of
 STEPS = (128, 64)  # columns that a chunk is a multiple of: whole blocks of a CTA
 LEAST_CHUNK = 64
 MOST_ROWS = 64  # rows beyond which a head's rows have several CTAs
-ROUNDS = (0.5, 1)  # of CTAs on all SMs that are worth a try
-MORE_ROUNDS = (0.5, 1, 2)  # where one leaves more SMs idle than one in IDLE
-IDLE = 8
+ROUNDS = (0.5, 1, 2)  # of CTAs on all SMs that are worth a try, the last where one leaves an eighth of them idle
 OPEN_ROUNDS = (2,)  # where data say how many columns there are: half of the chunks may have none
 Pair = tuple[Region, Region]
 
@@ -76,8 +74,10 @@ def parts_of(pair: Pair, sizes: Mapping[str, int], sms: int) -> tuple[int, ...]:
     if not heads or not rows or rows > MOST_ROWS or heads >= 2 * sms:
         return ()
     most = -(-length // LEAST_CHUNK)
-    closed = ROUNDS if IDLE * (sms % heads) <= sms else MORE_ROUNDS
-    found = (min(max(2, int(rounds * sms) // heads), most) for rounds in (OPEN_ROUNDS if _is_open(kernel) else closed))
+    found = (
+        min(max(2, int(rounds * sms) // heads), most)
+        for rounds in (OPEN_ROUNDS if _is_open(kernel) else ROUNDS[: 2 + (8 * (sms % heads) > sms)])
+    )
     return tuple(dict.fromkeys(parts for parts in found if parts > 1))
 
 

@@ -36,7 +36,8 @@ OF_WORK = 24  # more at most, 3 for each 8 columns, where scores meet work besid
 class Sizes:
     """Elements of a plan's tiles. `deep` and `wide` are the columns of the query's and the value's tiles, whole
     swizzled rows; `depth` and `width` those that products have; `pieces` the columns of an output that leave together,
-    one after another. `rings` are the slots of the query, and of key and value."""
+    one after another. `rings` are the slots of the query, two where the next tile's is fetched
+    while this tile ends, and of key and value."""
 
     rows: int
     columns: int
@@ -60,13 +61,8 @@ def sizes_of(plan: Plan, kernel: Streaming) -> Sizes:
         -(-deep // STEP) * STEP,
         width,
         (SPAN,) * (width // SPAN) + tuple(piece for piece in PARTS_OF_SPAN if width & piece),
-        (1 + has_two_queries(plan), plan.stages),
+        (1 + (plan.asynchrony is not None and plan.asynchrony.overlap == "epilogue"), plan.stages),
     )
-
-
-def has_two_queries(plan: Plan) -> bool:
-    """Whether the next tile's query is fetched while this tile ends."""
-    return plan.asynchrony is not None and plan.asynchrony.overlap == "epilogue"
 
 
 def declare(plan: Plan, problem: Problem) -> Needs:

@@ -9,7 +9,7 @@ from ..attention import Streaming
 from ..attention.ahead import reads_ahead
 from ..attention.online import row_words
 from ..family import Array, Needs, Problem
-from ..resources import allotted, filled
+from ..resources import filled
 from .match import STEP, factors_of
 
 WARP = 32
@@ -47,8 +47,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     """The tiles, and the registers of a warp's scores and sums."""
     held = held_by(plan, problem.kernel)
     beside = held // 6 + int(ROW_REGISTERS * (plan.warp_tile[0] - LEAST_ROWS)) + ROOM
-    needs = Needs(arrays_of(plan, problem.kernel), registers=allotted(plan, held + beside), accumulators=held)
-    return filled(plan, needs)
+    return filled(plan, Needs(arrays_of(plan, problem.kernel), registers=held + beside, accumulators=held))
 
 
 def arrays_of(plan: Plan, kernel: Streaming) -> tuple[Array, Array, Array]:

@@ -57,11 +57,8 @@ def cached_by(kernel: Streaming) -> tuple[Cache, ...]:
 
 def loadable(kernel: Streaming) -> dict[str, bool]:
     """The tensors that factors read as they are, and whether an asynchronous copy moves each."""
-    found: dict[str, bool] = {}
-    for factor in factors_of(kernel):
-        if isinstance(factor.body, Read):
-            found[factor.body.tensor] = found.get(factor.body.tensor, True) and factor.width > 0
-    return found
+    reads = [(factor.body.tensor, factor.width) for factor in factors_of(kernel) if isinstance(factor.body, Read)]
+    return {tensor: all(width for name, width in reads if name == tensor) for tensor, _ in reads}
 
 
 def _takes(kernel: Streaming) -> Callable[[tuple[Load, ...]], bool]:

@@ -120,7 +120,7 @@ def _side_by_side(tensor: Tensor, index: Sequence[Expr], across: tuple[Axis, ...
     if inner.name in rest.names() or len(across) > 1 and any(n in names for e in index[:-1] for n in e.names()):
         return 0
     sizes = (size // tensor.type.dtype.bytes for size in COPIES if size <= ACCESS_BYTES)
-    return next((w for w in sizes if is_multiple(rest, w) and _divides(w, inner.size, shape[-1])), 0)
+    return next((w for w in sizes if all(is_multiple(size, w) for size in (rest, inner.size, shape[-1]))), 0)
 
 
 @functools.lru_cache(maxsize=256)
@@ -134,7 +134,3 @@ def leaving_together(kernel: Streaming) -> int:
     if others or is_split or wide > deep or tensor.type.dtype != query:
         return 0
     return _side_by_side(tensor, item.index, (width,))
-
-
-def _divides(width: int, *sizes: Expr) -> bool:
-    return all(is_multiple(size, width) for size in sizes)
