@@ -87,13 +87,14 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum_acc[0] = layernorm_sum_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum_acc[0], lanes);
   const float layernorm_sum = layernorm_sum_acc[0];  // layernorm : LayerNorm at 18:5
   float layernorm_sum2_acc_beside[8] = {};
+  const float row_value = layernorm_sum / 768.0f;
   float layernorm_centred_row[24];
   if (i0 < R) {
     #pragma unroll
     for (int u = 0; u < 3; ++u) {
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
-        layernorm_centred_row[8 * u + v] = layernorm_c_row[8 * u + v] - (layernorm_sum / 768.0f);
+        layernorm_centred_row[8 * u + v] = layernorm_c_row[8 * u + v] - row_value;
         layernorm_sum2_acc_beside[v] += layernorm_centred_row[8 * u + v] * layernorm_centred_row[8 * u + v];
       }
     }
@@ -107,6 +108,7 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
   #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) layernorm_sum2_acc[0] = layernorm_sum2_acc[0] + __shfl_xor_sync(0xffffffffu, layernorm_sum2_acc[0], lanes);
   const float layernorm_sum2 = layernorm_sum2_acc[0];  // layernorm : LayerNorm at 18:5
+  const float row_value2 = (float)1 / square_root((layernorm_sum2 / 768.0f) + 1e-05f);
   if (i0 < R) {
     // region layernorm: %layernorm.normed, %layernorm.add2, Y
     #pragma unroll
@@ -120,7 +122,7 @@ layernorm(const fp16 *__restrict__ X, const fp16 *__restrict__ gamma, const fp16
       float Y_v[8];
       #pragma unroll
       for (int v = 0; v < 8; ++v) {
-        const float layernorm_normed = layernorm_centred_row[8 * u + v] * ((float)1 / square_root((layernorm_sum2 / 768.0f) + 1e-05f));  // layernorm : LayerNorm at 18:5
+        const float layernorm_normed = layernorm_centred_row[8 * u + v] * row_value2;  // layernorm : LayerNorm at 18:5
         const float layernorm_add2 = (layernorm_normed * gamma_v[v]) + beta_v[v];  // layernorm : LayerNorm at 18:5
         Y_v[v] = layernorm_add2;
       }

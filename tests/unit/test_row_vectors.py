@@ -160,6 +160,26 @@ def test_the_first_of_equal_elements_is_found_in_vectors_and_beside_them(length:
             assert_as_played(code, arrays, seed, rtol=0, of=one_plan.algo)
 
 
+def test_what_is_slow_and_the_same_along_a_row_is_computed_once() -> None:
+    """A mean and a reciprocal root, which whole vectors and the element beside them ask for under guards of their
+    own; a product is not worth a name."""
+    body = (
+        "for i0: R, i1: 333\n%s = reduce sum (i1) : fp32 { X[i0, i1] }\n"
+        "%d = sub(X[i0, i1], broadcast_in_dim(fdiv(%s, 333.0), dims=[0]))\n"
+        "%v = reduce sum (i1) : fp32 { mul(%d, %d) }\n"
+        "%n = mul(%d, broadcast_in_dim(rsqrt(add(fdiv(%v, 333.0), 0.001)), dims=[0]))\n"
+        "yield Y[i0, i1] = mul(%n, broadcast_in_dim(mul(%s, 2.0), dims=[0]))"
+    )
+    module = region.parse(region_text("in X : fp32[R, 333]\nout Y : fp32[R, 333]", body))
+    (one,) = module.program.regions
+    plans = [c.plan for c in candidates(module, one) if c.rejected in ("", CROWDED) and c.plan.vectorize]
+    for algo in ("row_resident", "row_streamed"):
+        chosen = next(p for p in plans if p.algo == algo)
+        text = manifest.show(lowered(plan.Module(module, (chosen,)))[1]).split("__global__")[1]
+        assert text.count("/ 333.0f") == 2 and text.count("square_root(") == 1
+        assert len(re.findall(r"const float row_value2? = ", text)) == 2 and "s * 2.0f" in text
+
+
 SOFTMAX = (
     "for i0: R, i1: C\n%m = reduce max (i1) : fp32 { X[i0, i1] }\n%e = exp2(sub(X[i0, i1], broadcast_in_dim(%m, "
     "dims=[0])))\n%z = reduce sum (i1) : fp32 { %e }\nyield Y[i0, i1] = fdiv(%e, broadcast_in_dim(%z, dims=[0]))"

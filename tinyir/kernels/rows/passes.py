@@ -33,7 +33,8 @@ from .team import Team
 @dataclass
 class Passes:
     """Writes the passes of one region by a team of threads, in vectors where there are `ends`. `known` are the values
-    that do not vary along the row; `held` what registers keep of it."""
+    that do not vary along the row, `values` those that are part of an expression; `held` what registers keep of the
+    row."""
 
     plan: Plan
     region: Region
@@ -43,6 +44,7 @@ class Passes:
     is_resident: bool
     known: dict[str, Body] = field(default_factory=dict)
     held: dict[Body, str] = field(default_factory=dict)
+    values: dict[Body, Ref] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.row = {a.name for a in self.kernel.row if a in self.region.iters}

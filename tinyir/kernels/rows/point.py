@@ -5,7 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.body import Body, BroadcastInDim, Gather, Read, Reduce, Ref, Transpose, rebuild
+from ...analysis.traffic import SLOW
+from ...ir.body import (
+    Binary,
+    Body,
+    BroadcastInDim,
+    Gather,
+    Literal,
+    Read,
+    Reduce,
+    Ref,
+    Ternary,
+    Transpose,
+    Unary,
+    rebuild,
+    walk,
+)
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Place, Statement
 from ...kit.phrase import Phrase
@@ -60,7 +75,22 @@ class RowPoint:
                 raise beyond_in(self.rows.region, inner.span, Phrase("a fold inside a value that varies along the row"))
             return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)
 
-        return Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))
+        found = Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))
+        return self._with_row_values(found)
+
+    def _with_row_values(self, body: Body) -> Body:
+        """The expression with what is slow to compute and the same along the row computed before the pass, once: of
+        elements under guards the compiler would compute it under each."""
+        if not isinstance(body, (Unary, Binary, Ternary)):
+            return rebuild(body, self._with_row_values)
+        leaves = {x for x in walk(body) if not isinstance(x, (Unary, Binary, Ternary, Literal))}
+        if not leaves or not leaves <= set(self.rows.known.values()) or not any(map(is_slow, walk(body))):
+            return rebuild(body, self._with_row_values)
+        if body not in self.rows.values:
+            name = self.rows.fresh.name("row.value")
+            self.declared.append(nodes.Value(name, body))
+            self.rows.values[body] = Ref(name, body.dtype)
+        return self.rows.values[body]
 
     def _with_kept_reads(self, body: Body) -> Body:
         """The expression with reads that registers keep named as values."""
@@ -76,3 +106,8 @@ class RowPoint:
         register = self.rows.held[body]
         self.known[register] = Read(register, (self.rows.turn,), body.dtype)
         return Ref(register, body.dtype)
+
+
+def is_slow(body: Body) -> bool:
+    """Whether an op takes more than an instruction or two."""
+    return isinstance(body, (Unary, Binary, Ternary)) and (body.op == "fdiv" or body.op.upper() in SLOW)
