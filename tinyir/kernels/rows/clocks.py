@@ -44,8 +44,10 @@ IDLE = (
 )
 UNEVEN = 0.2  # of a wave, what the last CTA ends after the mean
 
+CLUSTER_ALONE = 0.06  # of it beside that, where nothing else is on an SM while a cluster's CTAs wait for one another
+KEPT = 0.9  # of rows that L2 has room for is there when they are read again
 LOST = 2  # the power by which rows that are more than L2's share are lost before they are read again
-NEAR_BYTES = 200_000  # of the rows of an SM, which its own cache keeps from pass to pass
+NEAR_BYTES = 150_000  # of the rows of an SM, which its own cache keeps from pass to pass
 FETCHED_BYTES = 64  # for an element whose neighbours in the row are apart
 NEAR_CLOCKS = 400  # until an element is there from it
 
@@ -91,7 +93,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     read = _read_along(region, kernel, sizes)
     # of rows that are being read and written, what L2 has still when it is read again
     underway = min(ctas * plan.tile[0] // (team // plan.threads[0]), device.sms * resident * plan.tile[0])
-    stays = min(1.0, device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))) ** LOST
+    room = device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))
+    stays = min(1.0 if is_near else KEPT, room**LOST)
     fetched = moved + again * read * (1 - stays)
     # the busiest SM's share, times SMs
     brought = moved if is_apart else moved + _lost(region, kernel.row[-1].name, sizes)
@@ -100,7 +103,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     turns = max(1, -(-length // plan.tile[1]))
     memory = longer_of(memory, handed_out_us(ctas), CTAS_SHARPNESS)
     memory *= 1 + (LATE * (threads_of(plan) / LEAST_THREADS - 1) if len(plan.threads) > 1 else 0)
-    memory *= 1 + CLUSTER_LOSS * math.log2(team // plan.threads[0])
+    ctas_of_row = team // plan.threads[0]
+    memory *= 1 + CLUSTER_LOSS * math.log2(ctas_of_row) + CLUSTER_ALONE * (resident == 1 < ctas_of_row)
     memory = longer_of(memory, latency, WAITING_SHARPNESS) * (1 + IDLE * (1 - length / (turns * plan.tile[1])))
     # what one CTA computes the loads of others go beside, and in a walk of some turns those of its own other warps
     sharpness = min(WAITING_SHARPNESS, 0.8 + 0.9 * resident * (1 if waits < 2 else 2))

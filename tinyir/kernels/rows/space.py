@@ -30,7 +30,8 @@ OF_CLUSTER = (256, 512, 1024)
 LONG = 4096  # elements of a row that is worth a cluster
 HELD = 16  # elements of a row that a thread keeps in registers,
 HELD_ALONE = 32  # and in a CTA of some warps
-HELD_AS_READ = 64  # and as they were read in 16 bits
+HELD_AS_READ = 64  # and as they were read in 16 bits,
+MOST_AS_READ = 2  # of so many tensors
 OF_LONG = (128, 256, 512)  # threads of a CTA that keeps a row as it was read
 HELD_OF_CLUSTER = 64  # and where each CTA has an SM to itself
 OF_WARPS = (128, 256, 512, 1024)  # threads of a CTA that keeps as many
@@ -56,7 +57,7 @@ def propose_resident(problem: Problem, card: Device) -> Iterator[Proposal]:
             for lanes in LANES:
                 found += plans.resident((lanes, threads // lanes), HELD_ALONE)
         long = [p for threads in OF_LONG for p in plans.resident((threads,), HELD_AS_READ)]
-        long = [p for p in long if read == 1 and stays_as_read(p, region, kernel)]
+        long = [p for p in long if read <= MOST_AS_READ and stays_as_read(p, region, kernel)]
         is_long = plans.longest is not None and plans.longest >= LONG and not long
         found += long
         for ctas in CLUSTERS if card.arch.has_tma and is_long and _is_of_fp32(region) else ():
