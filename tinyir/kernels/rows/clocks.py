@@ -93,8 +93,8 @@ def _clocks(plan: Plan, problem: Problem, at: Conditions, is_resident: bool) -> 
     read = _read_along(region, kernel, sizes)
     # of rows that are being read and written, what L2 has still when it is read again
     underway = min(ctas * plan.tile[0] // (team // plan.threads[0]), device.sms * resident * plan.tile[0])
-    room = device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))
-    stays = min(1.0 if is_near else KEPT, room**LOST)
+    most = 1.0 if is_near else KEPT
+    stays = min(most, (device.l2_useful_bytes / max(1.0, underway * moved / max(rows, 1))) ** LOST)
     fetched = moved + again * read * (1 - stays)
     # the busiest SM's share, times SMs
     brought = moved if is_apart else moved + _lost(region, kernel.row[-1].name, sizes)

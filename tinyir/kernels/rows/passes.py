@@ -198,11 +198,10 @@ class Passes:
         values = RowPoint(self, neighbours.point(axes), inner, declared)
         behind = inner
         if of is not None:
-            body = values.at(of)
-            before, taken = len(inner), [*element(body, neighbours.place)]
-            inner += taken
+            body, made = values.at(of), len(inner)
+            inner += element(body, neighbours.place)
+            behind = [*inner[:made], *left(body, neighbours.place)]
             self._ask_for_late(values)
-            behind = [*inner[:before], *left(body, neighbours.place), *inner[before + len(taken) :]]
         for item in across_writes:
             body = values.at(item.expr)
             neighbours.store(item, body, values.point, self.region.iters, inner)

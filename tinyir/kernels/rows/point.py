@@ -28,6 +28,8 @@ from ..parts.beyond import beyond_in
 from ..parts.fold import type_of
 from ..parts.point import Point, Values, choice, is_in_place, needed
 
+OPS = (Unary, Binary, Ternary)
+
 
 class RowPoint:
     """The values at one element of the row of `rows` (`row_passes.Passes`): computed here, or taken from the registers
@@ -75,21 +77,18 @@ class RowPoint:
                 raise beyond_in(self.rows.region, inner.span, Phrase("a fold inside a value that varies along the row"))
             return choice(inner, values, self.rows.fresh.name(f"{inner.axis.name}.at"), self.inner)
 
-        found = Values(self.rows.region, self.point, self.known, emit).at(self._with_kept_reads(body))
-        return self._with_row_values(found)
+        values = Values(self.rows.region, self.point, self.known, emit)
+        return self._with_row_values(values.at(self._with_kept_reads(body)))
 
     def _with_row_values(self, body: Body) -> Body:
         """The expression with what is slow to compute and the same along the row computed before the pass, once: of
         elements under guards the compiler would compute it under each."""
-        if not isinstance(body, (Unary, Binary, Ternary)):
-            return rebuild(body, self._with_row_values)
-        leaves = {x for x in walk(body) if not isinstance(x, (Unary, Binary, Ternary, Literal))}
-        if not leaves or not leaves <= set(self.rows.known.values()) or not any(map(is_slow, walk(body))):
+        leaves = {x for x in walk(body) if not isinstance(x, (*OPS, Literal))}
+        if not leaves or not leaves <= set(self.rows.known.values()) or not any(map(_is_slow, walk(body))):
             return rebuild(body, self._with_row_values)
         if body not in self.rows.values:
-            name = self.rows.fresh.name("row.value")
-            self.declared.append(nodes.Value(name, body))
-            self.rows.values[body] = Ref(name, body.dtype)
+            self.rows.values[body] = Ref(self.rows.fresh.name("row.value"), body.dtype)
+            self.declared.append(nodes.Value(self.rows.values[body].name, body))
         return self.rows.values[body]
 
     def _with_kept_reads(self, body: Body) -> Body:
@@ -108,6 +107,6 @@ class RowPoint:
         return Ref(register, body.dtype)
 
 
-def is_slow(body: Body) -> bool:
+def _is_slow(body: Body) -> bool:
     """Whether an op takes more than an instruction or two."""
-    return isinstance(body, (Unary, Binary, Ternary)) and (body.op == "fdiv" or body.op.upper() in SLOW)
+    return isinstance(body, OPS) and (body.op == "fdiv" or body.op.upper() in SLOW)

@@ -135,9 +135,7 @@ class Values:
             is_wide = arithmetic_type(dtype) == arithmetic_type(body.dtype)
             dtype = body.dtype
             operands = [o if is_wide else f"({arithmetic_type(dtype)}){_closed(o)}" for o in operands]
-        if body.op in PICKS and not all(map(_is_rounded, inner)):
-            return self._rounded(self.applied(body.op, dtype, *operands), dtype, False)
-        return self.applied(body.op, dtype, *operands, result=body.dtype)
+        return self.applied(body.op, dtype, *operands, result=body.dtype, is_rounded=all(map(_is_rounded, inner)))
 
     def _quotient(self, body: Binary) -> str:
         """A division in a loop by what is the same in all of its turns, whose reciprocal is found once, and one by the
@@ -179,8 +177,11 @@ class Values:
             return f"2.0f * logistic_of_exp2({_closed(self.value(inner.x))} * {-2 * math.log2(math.e):.7g}f)"
         return ""
 
-    def applied(self, op: str, dtype: DType, *operands: str, result: DType | None = None) -> str:
-        """An op of the table on C expressions of `dtype`, as a value of `result` (default: the same)."""
+    def applied(
+        self, op: str, dtype: DType, *operands: str, result: DType | None = None, is_rounded: bool = True
+    ) -> str:
+        """An op of the table on C expressions of `dtype`, which are such (`is_rounded`) or have more digits, as a value
+        of `result` (default: the same)."""
         result = result or dtype
         if op == "exp2" and self.is_approx and dtype.name == "fp32":
             return f"exp2_approx({operands[0]})"
@@ -193,16 +194,14 @@ class Values:
         text = template.format(
             *(o if n in alone else _closed(o) for n, o in enumerate(operands)), t=arithmetic_type(dtype)
         )
-        is_truth = result.kind == "b" and (op in LOGIC or op.startswith("cmp"))
-        is_exact = is_truth or template.startswith("wrap_") or op in PICKS and dtype.is_float
-        return self._rounded(text, result, is_exact)
+        is_exact = result.kind == "b" and (op in LOGIC or op.startswith("cmp")) or template.startswith("wrap_")
+        return self._rounded(text, result, is_exact or is_rounded and dtype.is_float and op in PICKS)
 
     def _rounded(self, text: str, dtype: DType, is_exact: bool) -> str:
-        if is_exact or dtype.bits >= 32:
+        if dtype.bits >= 32 or is_exact:
             return text
-        if dtype.name in SMALL_FLOATS:
-            return f"float_of_{dtype}({dtype.cuda}_of_float({text}))"
-        return f"({dtype.cuda})({text})"
+        is_float = dtype.name in SMALL_FLOATS
+        return f"float_of_{dtype}({dtype.cuda}_of_float({text}))" if is_float else f"({dtype.cuda})({text})"
 
     def _converted(self, x: Body, rounded: str = "") -> str:
         """A value that becomes a float, and is rounded then: an integer of 8 or 16 bits is one."""
