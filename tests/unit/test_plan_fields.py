@@ -39,6 +39,7 @@ QUICK = (
     "hopper cluster",
     "hopper few tiles",
     "hopper cut held",
+    "hopper words",
     "hopper words thrice",
     "ampere",
     "synchronous",
@@ -111,6 +112,7 @@ def test_another_value_is_refused_or_changes_the_kernel(name: str) -> None:
                 continue
             try:
                 after = kernels_of(module)
+                to_cu.lower(to_gpu.lower(module))
             except Refused as late:
                 silent.append(f"{word} {told}: refused late, {[(d.code, d.facts) for d in late.diags]}")
                 continue

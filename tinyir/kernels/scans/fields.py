@@ -11,6 +11,7 @@ from ..check.case import Case
 from ..parts.scan_fields import along_a_row
 from ..problem import Prefix
 from .declare import WARP
+from .vector import lanes_of, run_of_lanes
 
 
 def of_block(case: Case) -> Fields:
@@ -19,9 +20,15 @@ def of_block(case: Case) -> Fields:
     found = {**along_a_row(case, kernel.rows), "tile": only((rows[0] if rows else 1, lanes * width))}
     if not rows:
         return found
+    run = run_of_lanes(case.problem.region, kernel, width)
+    least = lanes_of(run) if run is not None and kernel.rows else 0
+    of_lanes = where(
+        f"[x, y], 32 = n * x, {least} <= x",
+        lambda given: len(given) == 2 and WARP % given[0] == 0 and least <= given[0],
+    )
     return {
         **found,
-        "threads": where("[x, y], 32 = n * x", lambda given: len(given) == 2 and WARP % given[0] == 0),
+        "threads": of_lanes if least else where("[x]", lambda given: len(given) == 1),
         "bind": bound((parts_of_axes(kernel.rows, "o"), "cta.x"), *((b.axes, b.place) for b in lanes_bind(kernel))),
     }
 

@@ -40,7 +40,7 @@ def fields(case: Case) -> Fields:
         "threads": only(()),
         "stages": only(*range(_least_stages(plan), MOST_STAGES + 1)),
         "math": only(*(math for math, names in WGMMA_FACTORS.items() if kernel.lhs.dtype.name in names)),
-        "promote": only(*(() if plan.is_split else (0,)), depth),
+        "promote": only(*(() if plan.is_split else (0,)), *(() if _is_turned_word(case) else (depth,))),
         "partials": only(
             1,
             *((2,) if plan.promote and not plan.is_split and plan.parts == 1 and not _is_windowed(case) else ()),
@@ -79,15 +79,25 @@ def _tile(case: Case) -> Accepts:
     down, across = WARPGROUP_ROWS * count, HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE
     sides = [f"{down}*n", f"{across}*n <= {COLUMNS}"]
 
-    depths = (width,) if _is_windowed(case) else range(width, 1 << 24, width)  # of windows those of one tap
+    # of windows those of one tap, and of words that threads turn those of one row of the swizzle
+    is_row = _is_windowed(case) or _is_turned_word(case)
+    depths = (width,) if is_row else range(width, 1 << 24, width)
 
     def takes(tile: tuple[int, ...]) -> bool:
         rows, columns = tile[1::-1] if plan.swap_ab else tile[:2]
         is_whole = fits_pair(kernel, plan.swap_ab, rows // count, columns)
         return is_whole and rows % down == 0 and columns % across == 0 and columns <= COLUMNS and tile[2] in depths
 
-    depth = f"{width}" if _is_windowed(case) else f"{width}*n"
+    depth = f"{width}" if is_row else f"{width}*n"
     return where(f"[{', '.join(sides[::-1] if plan.swap_ab else sides)}, {depth}]", takes)
+
+
+def _is_turned_word(case: Case) -> bool:
+    """Whether threads turn words of the left factor, whose rows run across the sum, on their way to the product."""
+    plan, kernel = case.plan, case.kernel
+    left = kernel.rhs if plan.swap_ab else kernel.lhs
+    is_along = is_fetched_along(plan, kernel, int(plan.swap_ab))
+    return not plan.is_split and left.dtype.bytes == 4 and not is_along
 
 
 def _can_be_fed(plan: Plan, kernel: Contraction, is_swapped: bool) -> bool:
@@ -112,8 +122,7 @@ def _loads(case: Case) -> Accepts:
     the left one goes through registers. And what the epilogue reads at every place of the tile, which otherwise each
     thread reads for itself."""
     plan, kernel = case.plan, case.kernel
-    reads = (kernel.rhs, kernel.lhs) if plan.swap_ab else (kernel.lhs, kernel.rhs)
-    is_held = plan.is_split or reads[0].dtype.bytes == 4 and not is_fetched_along(plan, kernel, int(plan.swap_ab))
+    is_held = plan.is_split or _is_turned_word(case)
     spans = (SWIZZLE_BYTES,) if is_held or _is_windowed(case) else SPANS
     ways_ = {
         tensor: (load.by, load.way)
