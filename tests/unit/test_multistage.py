@@ -16,7 +16,6 @@ from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
 from tinyir.ir.plan import Layout
 from tinyir.ir.types import DTYPES
-from tinyir.kit.diag import Diag, Refused
 from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.compile import cubin_of, find_nvcc, find_nvrtc, usage_of
@@ -111,14 +110,8 @@ def test_rows_that_no_wide_copy_fits_are_padded_where_there_is_no_copy_engine() 
         item.by for item in first.load
     } == {"cp_async"}
     assert not any(p.layout for p in proposed(module, "sm90"))
-    assert [d.code for d in refused(replace(first, layout=(Layout("B", "turned"),)), module)] == ["E1611"]
-
-
-def refused(one: plan.Plan, module: region.Module) -> list[Diag]:
-    """What the lowering of a plan says against it."""
-    with pytest.raises(Refused) as fault:
-        lowered(plan.Module(module, (one,)))
-    return list(fault.value.diags)
+    turned = plan.Module(module, (replace(first, layout=(Layout("B", "turned"),)),))
+    assert {d.code for d in check_plan(turned) if d.is_error} == {"E1525"}
 
 
 def test_plans_of_sm80_use_tensor_cores_at_any_size() -> None:
@@ -130,9 +123,7 @@ def test_plans_of_sm80_use_tensor_cores_at_any_size() -> None:
 
 def test_a_tile_that_the_template_has_no_place_for_is_refused() -> None:
     for fields in ({"warp_tile": (48, 32), "tile": (96, 64, 32)}, {"tile": (64, 64, 16)}, {"stages": 1}):
-        with pytest.raises(Refused) as fault:
-            to_gpu.lower(with_tile(product("NN"), (64, 64, 32), **fields))
-        assert [d.code for d in fault.value.diags] == ["E1611"]
+        assert {d.code for d in check_plan(with_tile(product("NN"), (64, 64, 32), **fields)) if d.is_error}
 
 
 def test_a_swizzle_that_the_template_cannot_obey_is_refused() -> None:
@@ -140,9 +131,7 @@ def test_a_swizzle_that_the_template_cannot_obey_is_refused() -> None:
     for load in good.load:
         for swizzle in {0, 32, 64, 128} - {load.swizzle}:
             loads = tuple(replace(one, swizzle=swizzle) if one == load else one for one in good.load)
-            with pytest.raises(Refused) as fault:
-                to_gpu.lower(plan.Module(product("NN"), (replace(good, load=loads),)))
-            assert [d.code for d in fault.value.diags] == ["E1611"] and load.tensor in str(fault.value)
+            assert {d.code for d in check_plan(plan.Module(product("NN"), (replace(good, load=loads),))) if d.is_error}
 
 
 # --- results

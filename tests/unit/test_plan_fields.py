@@ -4,6 +4,7 @@ still gives the same numbers, or it is refused by a diagnostic of the plan."""
 from __future__ import annotations
 
 import functools
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -65,7 +66,10 @@ class Case:
 
     def with_value(self, word: str, value: Any) -> plan.Module:
         """The module with another value of a field."""
-        changed = replace(self.one, **{BY_WORD[word].name: value})
+        return self.with_plan(replace(self.one, **{BY_WORD[word].name: value}))
+
+    def with_plan(self, changed: plan.Plan) -> plan.Module:
+        """The module with another plan in the place of this one."""
         return replace(self.module, plans=tuple(changed if p is self.one else p for p in self.module.plans))
 
     def others(self, word: str) -> Iterator[Any]:
@@ -121,6 +125,35 @@ def test_another_value_is_refused_or_changes_the_kernel(name: str) -> None:
             elif diags := check_gpu(to_gpu.lower(module)):
                 silent.append(f"{word} {told}: {[(d.code, d.facts) for d in diags]}")
     assert silent == []
+
+
+def changed_together(case: Case, rng: random.Random) -> plan.Plan:
+    """The plan with other values of a few fields, and then in fields that do not take theirs one that they take."""
+    one = case.one
+    for word in rng.sample(WORDS_TRIED, rng.randint(1, 3)):
+        one = replace(one, **{BY_WORD[word].name: rng.choice([*case.others(word), getattr(one, BY_WORD[word].name)])})
+    for _ in range(4):
+        told = [d for d in check_plan(case.with_plan(one)) if d.is_error]
+        if not told or {d.code for d in told} != {"E1525"}:
+            break
+        for word, accepts in fields_of(_case_of(case.with_plan(one), one)).items():
+            if accepts.values and not accepts.is_met(getattr(one, BY_WORD[word].name)):
+                one = replace(one, **{BY_WORD[word].name: rng.choice(accepts.values)})
+    return one
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in FAMILIES])
+def test_fields_that_change_together_are_refused_or_become_a_kernel(name: str) -> None:
+    """What the plan checker takes emission holds: it checks nothing again."""
+    case, rng, late = case_of(name), random.Random(1), []
+    for _ in range(100):
+        module = case.with_plan(changed_together(case, rng))
+        if not any(d.is_error for d in check_plan(module)):
+            try:
+                to_cu.lower(to_gpu.lower(module))
+            except Refused as fault:
+                late.append((plan.show_plan(module.plans[0]), [(d.code, d.facts) for d in fault.diags]))
+    assert late == []
 
 
 def is_same(module: plan.Module, name: str) -> bool:
@@ -287,12 +320,12 @@ def test_the_grammar_has_a_rule_for_each_field() -> None:
 def test_a_family_takes_something_in_each_field_that_it_says_it_has() -> None:
     for name in QUICK:
         family_ = family_of(case_of(name).one)
-        accepts = fields_of(_case(name))
+        case = case_of(name)
+        accepts = fields_of(_case_of(case.module, case.one))
         assert set(accepts) == {"tile", *family_.needs, *family_.fields}
 
 
-def _case(name: str) -> CheckedCase:
-    case = case_of(name)
-    regions = tuple(case.module.program.program.region(n) for n in case.one.regions)
-    found = family_of(case.one)
-    return CheckedCase(case.one, found, problem_of(found, case.one, regions, case.module.program))
+def _case_of(module: plan.Module, one: plan.Plan) -> CheckedCase:
+    regions = tuple(module.program.program.region(n) for n in one.regions)
+    found = family_of(one)
+    return CheckedCase(one, found, problem_of(found, one, regions, module.program))

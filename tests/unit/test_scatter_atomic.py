@@ -15,7 +15,6 @@ from tinyir.ir import gpu, manifest, plan, region
 from tinyir.ir.scatters import is_ordered
 from tinyir.ir.types import DTYPES
 from tinyir.kit.diag import Diag, Refused
-from tinyir.lower import gpu as to_gpu
 from tinyir.lower import plan as to_plan
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
@@ -189,9 +188,6 @@ def test_a_plan_for_another_region_is_refused(name: str) -> None:
     text = plan.show(by_atomics(rows("i32", "sum")))
     made = plan.Module(region.parse(region_text(tensors, body)), plan.parse(text).plans)
     assert any(d.code == "E1583" and part in str(d.facts["fault"]) for d in check_plan(made))
-    with pytest.raises(Refused) as refused:
-        to_gpu.lower(made)
-    assert refused.value.diags[0].code == "E1611"
 
 
 def test_an_order_that_changes_bits_is_refused_by_name() -> None:
@@ -200,9 +196,6 @@ def test_an_order_that_changes_bits_is_refused_by_name() -> None:
     (said,) = check_plan(made)
     assert (said.code, said.kind) == ("E1584", "NonAssociativeTransform")
     assert {"op": "prod", "field": "atomics unordered"}.items() <= said.facts.items()
-    with pytest.raises(Refused) as refused:
-        to_gpu.lower(made)
-    assert refused.value.diags[0].code == "E1611"
 
 
 def test_atomics_in_another_algo_and_unknown_words_are_refused() -> None:

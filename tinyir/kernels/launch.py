@@ -52,10 +52,9 @@ def _refused(one: plan.Plan, code: str, word: str, **facts: Any) -> Refused:
 
 
 def launch(module: plan.Module, one: plan.Plan) -> tuple[gpu.Kernel, Before]:
-    """The kernel of a plan by its family, and what runs before it. Raises Refused (E1611 what its
-    family cannot hold, and as `problem_of`)."""
+    """The kernel of a plan by its family, and what runs before it. The plan is one that `kernels.check` takes: a family
+    says once, in its fields and in `legal`, what it holds. Raises Refused as `problem_of` does."""
     family, problem = _posed(module, one)
-    _check_fields(one, family, problem)
     return _emitted(family, one, problem), _before(family, one, problem)
 
 
@@ -85,23 +84,6 @@ def _regions_of(module: plan.Module, one: plan.Plan) -> tuple[Region, ...]:
 
 def _before(family: Family, one: plan.Plan, problem: Problem) -> Before:
     return family.before(one, problem if family.match else replace(problem, regions=problem.regions[:1]))
-
-
-def _check_fields(one: plan.Plan, family: Family, problem: Problem) -> None:
-    """Raises Refused (E1611) for a field that the family does not obey."""
-    asked = {
-        "split_k": one.parts > 1,
-        "swap_ab": one.swap_ab,
-        "layout": bool(one.layout),
-        "store": any(s.by != "global" for s in one.store),
-        "math": bool(one.math),
-    }
-    for word in (word for word, is_asked in asked.items() if is_asked and not family.obeys(word)):
-        raise _refused(
-            one, "E1611", word, what=Phrase("`{word}` in algo {algo}", word=word, algo=one.algo), region=one.name
-        )
-    if getattr(problem.kernel, "siblings", 1) > 1 and one.layout:
-        raise _refused(one, "E1611", "layout", what=Phrase("`layout` in a plan of siblings"), region=one.name)
 
 
 def _emitted(family: Family, one: plan.Plan, problem: Problem) -> gpu.Kernel:

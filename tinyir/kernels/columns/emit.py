@@ -43,7 +43,6 @@ from ...ir.types import DType
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, Values, divides, names_in, split
 from ..parts.side_by_side import SideBySide
@@ -53,9 +52,8 @@ from .match import covered_of, folds_of_columns, is_slanted, length_of, tiles_of
 
 
 def columns_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `columns`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `columns`."""
     region, folds = problem.region, folds_of_columns(problem.region)
-    _check(plan, region, folds)
     made = _Columns.of(plan, region, folds)
     names = (name for parts in made.parts for name in parts)
     arrays = tuple(shared(name, array) for name, array in zip(names, parts_of(plan, problem), strict=True))
@@ -66,12 +64,6 @@ def columns_kernel(plan: Plan, problem: Problem) -> Kernel:
     body = (*arrays, *where, *made.folded(), nodes.Barrier("cta"), *made.joined())
     regs = declare(plan, problem).registers if is_held(plan, region) else 0
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body, regs=regs)
-
-
-def _check(plan: Plan, region: Region, folds: tuple[Let, ...]) -> None:
-    is_run = not plan.vectorize or bool(folds) and column_run(region, plan.widest) is not None
-    if not folds or not is_run or len(plan.threads) != 2 or plan.tile != (plan.threads[0] * plan.widest,):
-        raise tile_beyond(plan)
 
 
 AT_ONCE = 8  # elements of a fold that a thread asks for together

@@ -45,19 +45,17 @@ from ...ir.types import DTYPES
 from ...kit.records import dataclass, replace
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.beyond import tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed
 from ..parts.statements import Statements
 from .declare import EIGHT, FRAGMENT, VECTOR, blocks_of, columns_of, declare, part_of, rows_of
-from .match import Patch, Placed, Product, accesses_of, patch_of, patches_of, placed_in, product_of, reads_of
+from .match import Patch, Placed, Product, accesses_of, patch_of, placed_in, product_of, reads_of
 
 LANES = 4  # that share a row of an operand
 
 
 def few_rows_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `few_rows` or `one_row`. Raises Refused (E1611) for what the template has no place
-    for."""
+    """The kernel of a plan of algo `few_rows` or `one_row`."""
     made = _FewRows.of(plan, problem)
     array = shared(made.part, part_of(plan, problem))
     grid = made.product.right.size.ceildiv(made.columns)
@@ -82,9 +80,7 @@ class _FewRows:
     def of(plan: Plan, problem: Problem) -> _FewRows:
         region, kernel = problem.region, problem.kernel
         product = product_of(region, kernel)
-        patch = patch_of(plan, product) if product is not None and len(plan.threads) == 3 else None
-        if patch not in patches_of(region, kernel) or not blocks_of(plan):
-            raise tile_beyond(plan)
+        patch = patch_of(plan, product)
         return _FewRows(
             plan,
             problem,

@@ -27,21 +27,16 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
-from ..parts.beyond import beyond
-from ..parts.boxes import View, unread, view_of
+from ..parts.boxes import View, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import below, guarded, split
-from ..parts.sum_arrays import can_end_in_parts
 from ..parts.tiles import countable, counts, tile_at
 from ..problem import Contraction
 from .declare import declare, part_of, stands_along_sum
-
-WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +163,8 @@ class _Thread:
 
 
 def gemv_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `gemv`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `gemv`."""
     region, kernel, model = problem.region, problem.kernel, problem.model
-    _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     thread = _Thread(plan, region, kernel, fresh)
     rows, columns, depth = plan.tile
@@ -206,36 +200,6 @@ def gemv_kernel(plan: Plan, problem: Problem) -> Kernel:
         (plan.parts,) if plan.parts > 1 else (),
         regs=declare(plan, problem).registers,
     )
-
-
-def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    fault = unread(region, kernel)
-    view = view_of(region, kernel.rhs.tensor, kernel.rhs.index, kernel)
-    inner = "sum" if stands_along_sum(plan, kernel) else "right"
-    if not fault and (not isinstance(view, View) or view.inner != inner):
-        fault = Phrase("{tensor} with neighbouring threads along {inner}", tensor=kernel.rhs.tensor, inner=inner)
-    width = plan.width_of((kernel.sum if inner == "sum" else kernel.right)[-1].name)
-    if not fault and (len(plan.threads) != 2 or plan.micro[2 if inner == "sum" else 1] % width):
-        fault = Phrase(
-            "threads {threads} with micro {micro} and accesses of {width}",
-            threads=list(plan.threads),
-            micro=list(plan.micro),
-            width=width,
-        )
-    if not fault and inner == "sum" and (plan.threads[0] > WARP or WARP % plan.threads[0]):
-        fault = Phrase(
-            "{threads} threads along the sum, of which a warp has {warp}", threads=plan.threads[0], warp=WARP
-        )
-    if (
-        not fault
-        and plan.parts > 1
-        and (plan.split_k.by != "cluster" or not can_end_in_parts(*plan.tile[:2], plan.parts))
-    ):
-        fault = Phrase(
-            "a sum in {parts} parts by {by} of {tile} columns", parts=plan.parts, by=plan.split_k.by, tile=plan.tile[1]
-        )
-    if fault:
-        raise beyond(plan, "micro", fault)
 
 
 def _place(plan: Plan, kernel: Contraction, model: Model, fresh: Fresh) -> tuple[list[Statement], Expr]:

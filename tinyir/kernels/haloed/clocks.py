@@ -9,7 +9,6 @@ from __future__ import annotations
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ..family import Clocks, Conditions, Problem
-from ..parts.beyond import beyond
 from ..parts.tile_clocks import worked_clocks
 from ..resources import threads_of
 from .declare import WARP, deep_of, is_apart, is_expanded, is_whole, piece_of, rows_of, tiles_of
@@ -38,8 +37,6 @@ def clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     """Microseconds by what may bound it."""
     kernel, sizes, device = problem.kernel, at.sizes, at.device
     halo = halo_of(problem.region, kernel)
-    if not isinstance(halo, Halo):
-        raise beyond(plan, "algo", halo)
     rows, _ = rows_of(plan, halo)
     made = plan.tile[1 - halo.side]
     mine = -(-tiles_of(plan, halo, sizes) // device.sms)

@@ -6,21 +6,18 @@ from __future__ import annotations
 from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
 from ..family import Problem
-from ..parts.beyond import beyond
 from ..parts.fresh import Fresh
 from .declare import is_whole
 from .expanded import Expanded
-from .halo import Halo, halo_of
+from .halo import halo_of
 from .narrow import Narrow
 from .packed import Packed
 from .ring import Ring
 
 
 def emit(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan."""
     halo = halo_of(problem.region, problem.kernel)
-    if not isinstance(halo, Halo):
-        raise beyond(plan, "algo", halo)
     packed = Narrow if halo.is_narrow else Packed
     template = packed if halo.groups else Expanded if is_whole(plan) else Ring
     return template(plan, problem, halo, Fresh(problem.model, problem.region)).kernel()

@@ -36,12 +36,10 @@ from ...ir.region import Region, Tensor
 from ...ir.runs import Run, row_run
 from ...ir.traits import extent_of, scans_of
 from ...ir.types import DTYPES, TensorType
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass, field
 from ...target.words import LEVELS, WORDS_OF
 from ..family import Before, Problem
 from ..parts.arrays import shared
-from ..parts.beyond import apart, beyond, tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, needed, split
 from ..parts.prefixes import Prefixes, limits_of, name_of
@@ -62,18 +60,11 @@ class _Words:
 
 
 def look_back_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `scan_look_back`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `scan_look_back`."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
     turns = plan.tile[1] // (plan.threads[0] * width)
-    if len(plan.threads) != 1 or turns < 1 or plan.tile != (1, plan.threads[0] * width * turns):
-        raise tile_beyond(plan)
     run = row_run(region, kernel, width) if width > 1 else Run(kernel.row, 1)
-    if run is None:
-        raise apart(plan, width)
-    for scan in scans_of(region):
-        if wide(scan.dtype).bytes not in WORDS_OF:
-            raise beyond(plan, "algo", Phrase("a scan of {dtype}", dtype=scan.dtype))
     return _Writer(plan, region, kernel, run, turns).kernel_of_tiles()
 
 

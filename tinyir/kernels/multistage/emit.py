@@ -29,13 +29,10 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
 from ...ir.types import TensorType
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
-from ...target.hopper import SWIZZLE_BYTES
 from ..family import Array, Problem
 from ..parts.arrays import shared
-from ..parts.beyond import beyond
-from ..parts.boxes import MMA_FACTORS, View, is_along_sum, misfit, padded, view_of
+from ..parts.boxes import View, is_along_sum, padded, view_of
 from ..parts.fresh import Fresh
 from ..parts.point import Values, below, divides, guarded, named, split
 from ..parts.tiles import countable, counts, tile_at
@@ -72,9 +69,8 @@ class Operand:
 
 
 def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `multistage`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `multistage`."""
     region, kernel, model = problem.region, problem.kernel, problem.model
-    _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     epilogue = warp_epilogue(plan, region, kernel, fresh)
@@ -103,38 +99,6 @@ def multistage_kernel(plan: Plan, problem: Problem) -> Kernel:
         tuple(body),
         regs=declare(plan, problem).registers,
     )
-
-
-def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    fault = misfit(region, kernel, MMA_FACTORS[plan.math], is_gathered=True)
-    if fault:
-        raise beyond(plan, "load", fault)
-    (bm, bn, bk), wide = plan.tile, SWIZZLE_BYTES // kernel.lhs.dtype.bytes
-    if any(w & (w - 1) or w < STEP for w in plan.warp_tile) or bk % (FRAGMENTS[plan.math] * STEP) or bk > wide:
-        raise beyond(
-            plan,
-            "warp_tile",
-            Phrase(
-                "a warp's tile of {warp_tile} x {warp_tile2} with {bk} along the sum",
-                warp_tile=plan.warp_tile[0],
-                warp_tile2=plan.warp_tile[1],
-                bk=bk,
-            ),
-        )
-    for side, size in enumerate((bm, bn)):
-        operand = _operand(plan, region, kernel, side)
-        if not operand.is_along_sum and size % wide:
-            raise beyond(plan, "tile", Phrase("{size} in a row of an operand whose rows run across the sum", size=size))
-        if plan.load_of(operand.read.tensor).swizzle != operand.array.swizzle:
-            raise beyond(
-                plan,
-                "load",
-                Phrase("{tensor} without swizzle {swizzle}", tensor=operand.read.tensor, swizzle=operand.array.swizzle),
-            )
-    if any(plan.is_turned(item.tensor) for item in plan.layout):
-        raise beyond(plan, "layout", Phrase("`layout` turned in algo multistage"))
-    if plan.stages < 2:
-        raise beyond(plan, "stages", Phrase("one stage"))
 
 
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:

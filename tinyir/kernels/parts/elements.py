@@ -22,31 +22,18 @@ from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, map_run
 from ...ir.traits import extent_of
-from ...kit.phrase import Phrase
 from ..family import Problem
-from .beyond import apart, beyond
 from .element_vectors import vector_statements
 from .point import Fresh, divides, names_in, numbered
 from .statements import Statements
 
 
 def element_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of `element_plans`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of `element_plans`."""
     region, kernel = problem.region, problem.kernel
     (threads,), each, (tile,) = plan.threads, plan.micro[0], plan.tile
     run, fresh = _run_of(plan, region), Fresh(names_in(region))
     width = run.width if run else 1
-    if threads * each != tile or each % width:
-        raise beyond(
-            plan,
-            "micro",
-            Phrase(
-                "{each} elements for each of {threads} threads in a tile of {tile}",
-                each=each,
-                threads=threads,
-                tile=tile,
-            ),
-        )
     turn, turns, total = Expr.of(fresh.of("u")), each // width, extent_of(kernel.axes)
     number = tile // width * Expr.of("cta.x") + "thread.x" + (threads * turn if turns > 1 else 0)
     is_guarded = not divides(tile, total)
@@ -75,15 +62,8 @@ def element_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 
 def _run_of(plan: Plan, region: Region) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to be side by
-    side."""
-    if not plan.vectorize:
-        return None
-    (item,) = plan.vectorize
-    run = map_run(region, len(item.axes), item.width)
-    if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise apart(plan, item.width)
-    return run
+    """The run that the plan takes in vectors."""
+    return map_run(region, len(plan.vectorize[0].axes), plan.vectorize[0].width) if plan.vectorize else None
 
 
 def _element(region: Region, fresh: Fresh, number: Expr, is_guarded: bool, word: str = "e") -> tuple[Statement, ...]:

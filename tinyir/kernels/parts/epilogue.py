@@ -32,13 +32,11 @@ from ...ir.plan import Plan
 from ...ir.region import Region, Yield
 from ...ir.traits import axes_of, extent_of
 from ...ir.types import DType, TensorType
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ...target.hopper import SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
 from . import leave_in_columns as in_columns
 from .arrays import shared
-from .beyond import beyond
 from .boxes import Vector, View, vectors_of
 from .computed_early import put_out, takes_long
 from .fresh import Fresh
@@ -48,7 +46,6 @@ from .leaving import (
     leave_by_rows,
     leave_in_columns,
     output_array,
-    rows_fit,
     sums_array,
     turned,
     vector_array,
@@ -102,7 +99,7 @@ class Leaving:
 
 def epilogue_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides: tuple[int, int]) -> Epilogue:
     """The epilogue of a plan, of which this number of rows and columns of a warpgroup's accumulator leave together
-    (`leaving.piece_beside`). Raises Refused (E1611) for an output that cannot leave as the plan says."""
+    (`leaving.piece_beside`)."""
     down, chunk = sides
     held, paired = math.prod(plan.tile[:2]), kernel
     plan, kernel = results_of(plan, kernel)
@@ -207,12 +204,8 @@ def _leaving(
         left_view(region, kernel, item, "left" if plan.swap_ab else "right"),
         plan.store_of(item.output).by,
     )
-    if isinstance(view, str):
-        raise beyond(plan, "store", view)
     dtype = next(t.type.dtype for t in region.outputs if t.name == item.output)
     span = min(turned(plan, sides)[1] * dtype.bytes, SWIZZLE_BYTES)
-    if not rows_fit(plan, dtype, by, sides, plan.tile[1]):
-        raise beyond(plan, "store", Phrase("rows of {dtype} through shared memory by {by}", dtype=dtype, by=by))
     word = ".high" if half else ""
     return Leaving(item, dtype, view, by, tile_of(item, fresh, word), f"store.{item.output}{word}", span, half)
 

@@ -33,11 +33,9 @@ from ...ir.gpu.nodes import Place, Statement
 from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ...target.hopper import WARPGROUP, WARPGROUP_ROWS
 from ..problem import Contraction
-from .beyond import beyond
 from .columns import Columns
 from .fresh import Fresh
 from .leaving import columns_beside, turned
@@ -77,14 +75,10 @@ def piece(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, one: Pi
 def _ended(
     plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, one: Piece, slot: Expr | None
 ) -> tuple[list[Statement], Statement]:
-    """What the threads of a warpgroup fetch for a piece, and its values and stores. Raises Refused (E1611) where no
-    neighbours are contiguous."""
+    """What the threads of a warpgroup fetch for a piece, and its values and stores."""
     rows, columns = turned(plan, (WARPGROUP_ROWS, one.chunk))
     over_rows, over_columns = turned(plan, kernel.groups)
     beside = columns_beside(region, over_columns)
-    if beside is None:
-        what = Phrase("outputs along columns whose neighbours are not contiguous in memory")
-        raise beyond(plan, "store", what)
     width = math.gcd(beside.width, columns)
     v, line, across, row, col = (fresh.expr(w) for w in ("v", "line", "across", "row", "col"))
     e, thread = fresh.expr("e") if width > 1 else ZERO, Expr.of("warpgroup.thread")

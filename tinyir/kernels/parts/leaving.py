@@ -15,7 +15,7 @@ from ...ir.types import DType
 from ...kit.numbers import Number, gcd, least, most, pick
 from ...kit.records import dataclass
 from ...target.arch import ARCHS
-from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...target.hopper import SPANS, SWIZZLE_BYTES, WARPGROUP, WARPGROUP_ROWS
 from ..family import Array
 from .boxes import STAGED_DTYPES, Vector
 from .sum_arrays import SUM_PAD, SUMS
@@ -146,8 +146,10 @@ def piece_beside(plan: Plan, region: Region, taken: Number, width: int = 0) -> t
 
 def rows_fit(plan: Plan, dtype: DType, by: str, sides: tuple[int, int], columns: int) -> bool:
     """Whether an output leaves through shared memory in pieces of these rows and columns of an accumulator that has
-    `columns`: a row of the output's is whole swizzled rows, of which the copy engine takes one."""
-    row = sides[0 if plan.swap_ab else 1] * dtype.bytes
+    `columns`: a row of the output's is whole swizzled rows, of which the copy engine takes one; threads take as many
+    elements as they are."""
+    elements = sides[0 if plan.swap_ab else 1]
+    row = elements * dtype.bytes
     span = min(row, SWIZZLE_BYTES)
-    is_whole = span in SPANS and row % span == 0 and (by != "tma" or row == span)
+    is_whole = span in SPANS and row % span == 0 and (row == span if by == "tma" else elements <= WARPGROUP)
     return dtype.name in STAGED_DTYPES and is_whole and sides[1] <= columns

@@ -15,7 +15,6 @@ from ...ir.traits import extent_of
 from ...kit.groups import lists_of
 from ...kit.records import dataclass, field, replace
 from ..family import Problem
-from ..parts.beyond import tile_beyond
 from ..parts.fold import Accumulator
 from ..parts.point import Fresh, Values, choice, element_store, free_axes, numbered
 from ..parts.point import names_in as names_of
@@ -23,10 +22,8 @@ from ..parts.scatter import thread_scatter
 
 
 def plain_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `plain`. Raises Refused (E1611) where the tile is not a result for each thread."""
+    """The kernel of a plan of algo `plain`."""
     region = problem.region
-    if plan.tile != plan.threads:
-        raise tile_beyond(plan)
     (threads,) = plan.threads
     fresh, values = Fresh(names_of(region)), Fresh(())
     parts = lists_of((_axes_of(region, item), item) for item in region.yields)

@@ -15,10 +15,8 @@ from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.runs import Run, row_run
-from ...kit.phrase import Phrase
 from ...target.arch import ARCHS
 from ..family import Problem
-from ..parts.beyond import apart, beyond
 from ..parts.point import Fresh, names_in
 from ..problem import Row
 from ..resources import threads_of
@@ -29,12 +27,12 @@ from .team import Team
 
 
 def resident_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `row_resident`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `row_resident`."""
     return _kernel(plan, problem, is_resident=True)
 
 
 def streamed_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `row_streamed`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `row_streamed`."""
     return _kernel(plan, problem, is_resident=False)
 
 
@@ -42,7 +40,7 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     region, kernel = problem.region, problem.kernel
     declared, fresh = declare if is_resident else declare_streamed, Fresh(names_in(region))
     team = Team.of(plan, region, kernel, fresh)
-    run = _run_of(plan, region, kernel, team)
+    run = _run_of(plan, region, kernel)
     ends = Ends.of(run, fresh, team.number) if run else None
     body = Passes(plan, region, kernel, team, ends, is_resident).statements()
     registers = declared(plan, problem).registers
@@ -62,24 +60,6 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     )
 
 
-def _run_of(plan: Plan, region: Region, kernel: Row, team: Team) -> Run | None:
-    """The run that the plan takes in vectors. Raises Refused (E1611) where its neighbours are not known to be side by
-    side."""
-    if not plan.vectorize:
-        return None
-    (item,) = plan.vectorize
-    run = row_run(region, kernel, item.width)
-    if run is None or [a.name for a in run.axes] != list(item.axes):
-        raise apart(plan, item.width)
-    if plan.tile[1] % (run.width * team.size) or run.most_left > team.size:
-        raise beyond(
-            plan,
-            "tile",
-            Phrase(
-                "tile {tile} in vectors of {width} on {threads} threads",
-                tile=list(plan.tile),
-                width=run.width,
-                threads=list(plan.threads),
-            ),
-        )
-    return run
+def _run_of(plan: Plan, region: Region, kernel: Row) -> Run | None:
+    """The run that the plan takes in vectors."""
+    return row_run(region, kernel, plan.vectorize[0].width) if plan.vectorize else None

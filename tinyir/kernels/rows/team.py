@@ -25,7 +25,6 @@ from ...ir.types import DType
 from ...kit.records import dataclass, field
 from ..family import Array
 from ..parts.arrays import shared
-from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, split
 from ..problem import Row
 from .declare import meeting_arrays
@@ -48,13 +47,8 @@ class Team:
 
     @staticmethod
     def of(plan: Plan, region: Region, kernel: Row, fresh: Fresh) -> Team:
-        """The team of a plan. Raises Refused (E1611) where its threads do not share rows."""
-        team = Team(plan, kernel, fresh, meeting_arrays(plan, region, kernel))
-        is_split = len(plan.threads) == 2
-        fits = plan.tile[0] == team.rows and plan.tile[1] % team.size == 0 and len(plan.threads) < 3
-        if not fits or is_split and (team.lanes > WARP or WARP % team.lanes or team.ctas > 1):
-            raise tile_beyond(plan)
-        return team
+        """The team of a plan."""
+        return Team(plan, kernel, fresh, meeting_arrays(plan, region, kernel))
 
     @property
     def lanes(self) -> int:

@@ -32,51 +32,34 @@ from ...ir.traits import extent_of, scans_of
 from ...ir.types import DType
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.beyond import apart, tile_beyond
 from ..parts.fold import type_of
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.prefixes import Prefixes, name_of
 from ..problem import Prefix
 from .declare import meeting_arrays, turns_of
-from .vector import is_of_lanes, lanes_vector_kernel, run_of_lanes, scan_vector_kernel, thread_vector_kernel
+from .vector import lanes_vector_kernel, run_of_lanes, scan_vector_kernel, thread_vector_kernel
 
 WARP = 32
 
 
 def block_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `scan_block`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `scan_block`."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
     if len(plan.threads) == 2:
-        run = run_of_lanes(region, kernel, width)
-        if run is None or not is_of_lanes(plan, run, kernel):
-            raise tile_beyond(plan)
-        return lanes_vector_kernel(plan, region, kernel, run)
-    _check_tile(plan, (1, plan.threads[0] * width))
+        return lanes_vector_kernel(plan, region, kernel, run_of_lanes(region, kernel, width))
     if width == 1:
         return _block_kernel(plan, region, kernel)
-    run = row_run(region, kernel, width)
-    if run is None:
-        raise apart(plan, width)
-    return scan_vector_kernel(plan, region, kernel, run)
+    return scan_vector_kernel(plan, region, kernel, row_run(region, kernel, width))
 
 
 def thread_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `scan_thread`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `scan_thread`."""
     region, kernel = problem.region, problem.kernel
     width = plan.width_of(kernel.row[0].name)
-    _check_tile(plan, (plan.threads[0], width))
     if width == 1:
         return _thread_kernel(plan, region, kernel)
-    run = row_run(region, kernel, width)
-    if run is None or not run.is_whole:
-        raise apart(plan, width)
-    return thread_vector_kernel(plan, region, kernel, run)
-
-
-def _check_tile(plan: Plan, wanted: tuple[int, int]) -> None:
-    if len(plan.threads) != 1 or plan.tile != wanted:
-        raise tile_beyond(plan)
+    return thread_vector_kernel(plan, region, kernel, row_run(region, kernel, width))
 
 
 def _register(name: str, dtype: DType, scan: Scan, is_full: bool) -> nodes.Reg:

@@ -123,17 +123,6 @@ def thread_vector_kernel(plan: Plan, region: Region, kernel: Prefix, run: Run) -
     return Kernel(plan.name, plan.regions, plan.arch, (total.ceildiv(threads),), plan.threads, body)
 
 
-def is_of_lanes(plan: Plan, run: Run, kernel: Prefix) -> bool:
-    """Whether the lanes of a warp that share a row have a vector of it each, and the CTA as many rows as the tile."""
-    lanes, rows = plan.threads
-    return (
-        WARP % lanes == 0
-        and 0 < lanes_of(run) <= lanes
-        and bool(kernel.rows)
-        and plan.tile == (rows, lanes * run.width)
-    )
-
-
 def lanes_of(run: Run) -> int:
     """The lanes of a warp that have a vector each of a row, wherever it begins; 0 where one takes it all, or a warp is
     too few."""

@@ -18,27 +18,23 @@ Neighbouring threads take neighbouring updates. The plan's tile is the map's; of
 
 from __future__ import annotations
 
-from ...ir.body import Scatter
 from ...ir.expr import Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel
 from ...ir.plan import Plan
-from ...ir.region import Region
-from ...ir.scatters import base_of, scatter_of, unmet_by_atomics, updates_of
+from ...ir.scatters import base_of, scatter_of, updates_of
 from ...ir.traits import extent_of
-from ...kit.phrase import Phrase
 from ...kit.records import replace
 from ..family import Before, Problem
-from ..parts.beyond import beyond
 from ..parts.elements import element_kernel
 from ..parts.point import Fresh, divides, names_in, numbered
 from ..parts.updates import update_at_its_place
 
 
 def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of the updates. Raises Refused (E1611) where no atomics fold them."""
+    """The kernel of the updates."""
     region = problem.region
-    scatter, fresh, (threads,) = _scatter(plan, region), Fresh(names_in(region)), plan.threads
+    scatter, fresh, (threads,) = scatter_of(region), Fresh(names_in(region)), plan.threads
     axes = updates_of(region, scatter)
     total = extent_of(axes)
     body = numbered(
@@ -53,19 +49,7 @@ def scatter_atomic_kernel(plan: Plan, problem: Problem) -> Kernel:
 
 
 def base_before(plan: Plan, problem: Problem) -> Before:
-    """The kernel that writes the base at each run. Raises Refused (E1611) as `scatter_atomic_kernel` and the
-    flat template do."""
-    base = base_of(problem.region, _scatter(plan, problem.region))
+    """The kernel that writes the base at each run."""
+    base = base_of(problem.region, scatter_of(problem.region))
     made = element_kernel(plan, replace(problem, regions=(base,)))
     return Before((replace(made, name=f"{plan.name}.start"),))
-
-
-def _scatter(plan: Plan, region: Region) -> Scatter:
-    scatter = scatter_of(region)
-    if isinstance(scatter, str) or unmet_by_atomics(region, plan.atomics):
-        raise beyond(
-            plan,
-            "algo",
-            Phrase("atomics: {region} {fault}", region=region.name, fault=unmet_by_atomics(region, plan.atomics)),
-        )
-    return scatter

@@ -11,17 +11,14 @@ from ...ir.region import Region
 from ...ir.scatters import columns_of, put_in_place
 from ...ir.traits import extent_of
 from ..family import Problem
-from ..parts.beyond import beyond
 from ..parts.point import Fresh, divides, names_in, numbered
 from ..parts.updates import update_at_its_place
 
 
 def in_place_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan. Raises Refused (E1611) for a region that does not update a state so."""
+    """The kernel of a plan."""
     region = problem.region
     scatter = put_in_place(region)
-    if isinstance(scatter, str):
-        raise beyond(plan, "algo", scatter)
     fresh, (threads,) = Fresh(names_in(region)), plan.threads
     axes = columns_of(region, scatter)
     total = extent_of(axes)

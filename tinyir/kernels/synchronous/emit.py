@@ -27,11 +27,9 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.beyond import beyond
 from ..parts.fold import type_of
 from ..parts.picks import sibling_let
 from ..parts.point import Fresh, Values, below, divides, element_store, guarded, named, names_in, split
@@ -81,7 +79,7 @@ class Side:
 
 
 def synchronous_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `synchronous`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `synchronous`."""
     return _Template(plan, problem).kernel_text()
 
 
@@ -160,14 +158,6 @@ class _Template:
             place = plan.place_of(f"{axes[-1].name}.i") or ""
             threads = dict(zip(("thread.x", "thread.y", "thread.z"), plan.threads)).get(place, 1)
             size, micro = plan.tile[at], plan.micro[at]
-            if threads * micro != size:
-                what = Phrase(
-                    "a micro tile of {micro} on {threads} threads for a tile of {size}",
-                    micro=micro,
-                    threads=threads,
-                    size=size,
-                )
-                raise beyond(plan, "micro", what)
             width = width_of(plan, kernel, at)
             named_so = (
                 self.names.of(bases[at])

@@ -24,14 +24,12 @@ from ...ir.gpu import nodes
 from ...ir.gpu.nodes import Kernel, Place, Statement
 from ...ir.neighbours import across_of, crossed_elements, crossed_reads
 from ...ir.plan import Plan
-from ...ir.region import Region
 from ...kit.records import replace
 from ..family import Problem
 from ..parts.arrays import shared
-from ..parts.beyond import tile_beyond
 from ..parts.point import Fresh, below, divides, names_in, split
 from ..parts.statements import Statements
-from .blocks import block_of, is_shared, merged, ways_of
+from .blocks import merged
 from .declare import tile_of
 from .turned import turned_kernel
 
@@ -39,14 +37,11 @@ LANES, WARPS = 32, 8
 
 
 def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `transposed`. Raises Refused (E1611) for what the template has no place for."""
+    """The kernel of a plan of algo `transposed`."""
     region = merged(problem.region)
     if plan.vectorize:
-        check_blocks(plan, region)
         return turned_kernel(plan, region)
     side, reads = math.isqrt(plan.tile[0]), crossed_reads(region)
-    if not reads or side % LANES or side * side != plan.tile[0] or plan.threads != (LANES * WARPS,):
-        raise tile_beyond(plan)
     fresh, across, along = Fresh(names_in(region)), across_of(region, reads[0]), region.iters[-1]
     tiles = {read: fresh.name(f"{read.tensor}.tile") for read in reads}
     cut = {a.name: Axis(fresh.name(f"{a.name}.o"), a.size.ceildiv(side)) for a in (across, along)}
@@ -79,14 +74,6 @@ def transposed_kernel(plan: Plan, problem: Problem) -> Kernel:
     where = tuple(nodes.Let(name, e) for name, e in split(Expr.of("cta.x"), numbers).items())[::-1]
     body = (*arrays, *where, walked(across, along, filled), nodes.Barrier("cta"), walked(along, across, written))
     return Kernel(plan.name, plan.regions, plan.arch, (grid,), plan.threads, body)
-
-
-def check_blocks(plan: Plan, region: Region) -> None:
-    """Raises Refused (E1611) for a plan in blocks that are not known to be whole accesses, or whose threads do not
-    share the tile evenly."""
-    is_known = plan.vectorize in ways_of(region, bool(plan.cache)) and len(plan.threads) == 1
-    if not is_known or not is_shared(plan.tile, plan.widest * block_of(region), plan.threads):
-        raise tile_beyond(plan, "vectorize")
 
 
 def _with_tiles(lines: list[Statement], held: dict[Body, Read]) -> list[Statement]:

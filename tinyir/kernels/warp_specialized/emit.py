@@ -37,17 +37,15 @@ from ...ir.model import Model
 from ...ir.plan import Plan
 from ...ir.region import Region
 from ...ir.traits import extent_of
-from ...kit.phrase import Phrase
 from ...kit.records import dataclass
-from ...target.hopper import ATOM_BYTES, HELD_COLUMNS, SWIZZLE_BYTES, WARPGROUP_ROWS
+from ...target.hopper import ATOM_BYTES
 from ..family import Array, Problem
 from ..parts import shared_sum
 from ..parts.arrays import shared
-from ..parts.beyond import beyond
-from ..parts.boxes import WGMMA_FACTORS, View, copied
+from ..parts.boxes import View, copied
 from ..parts.epilogue import FIRST_THREAD, Epilogue, brought, epilogue_of, staged_vectors
 from ..parts.fresh import Fresh
-from ..parts.leaving import PIECE, turned
+from ..parts.leaving import turned
 from ..parts.pairs import doubled, results_of
 from ..parts.picks import sibling_let
 from ..parts.tile_reads import READER_ALONE
@@ -57,8 +55,6 @@ from ..problem import SIBLING, Contraction
 from ..resources import threads_of
 from . import split_words
 from .declare import (
-    COLUMNS,
-    LAID_ALONG,
     across_of,
     as_multiplied,
     declare,
@@ -67,7 +63,7 @@ from .declare import (
     operand_array,
     piece_of,
 )
-from .fetched import product_fault, steps_of
+from .fetched import steps_of
 from .held_sum import held_end
 from .step import corner, step_at
 from .walk import Walk, in_turn
@@ -129,12 +125,10 @@ class Operand:
 
 
 def warp_specialized_kernel(plan: Plan, problem: Problem) -> Kernel:
-    """The kernel of a plan of algo `warp_specialized`. Raises Refused (E1611) for what the template has no place
-    for."""
+    """The kernel of a plan of algo `warp_specialized`."""
     region, kernel, model = problem.region, problem.kernel, problem.model
     sides = piece_of(plan, region, kernel)
     plan, kernel = as_multiplied(plan, kernel)
-    _check_shape(plan, region, kernel)
     fresh = Fresh(model, region)
     operands = _operand(plan, region, kernel, 0), _operand(plan, region, kernel, 1)
     walk = _walk(plan, kernel, model, fresh)
@@ -198,71 +192,6 @@ def _end_of(plan: Plan, region: Region, kernel: Contraction, fresh: Fresh, sides
     return Epilogue(kernel.dtype, (), tiles, early, (), (), shared_sum.kept(plan, kernel, fresh), ())
 
 
-def _check_shape(plan: Plan, region: Region, kernel: Contraction) -> None:
-    bm, bn, bk = plan.tile
-    count, dtype = plan.sharers, kernel.lhs.dtype
-    width = SWIZZLE_BYTES // dtype.bytes
-    fault = product_fault(region, kernel, WGMMA_FACTORS[plan.math])
-    if fault:
-        raise beyond(plan, "load", fault)
-    if plan.parts > 1 and (plan.split_k.by != "cluster" or (bn if plan.swap_ab else bm) % plan.parts):
-        raise beyond(
-            plan,
-            "split_k",
-            Phrase("a sum in {parts} parts by {by} of this number of rows", parts=plan.parts, by=plan.split_k.by),
-        )
-    if plan.has_one_tile and (plan.parts > 1 and plan.cluster or plan.persistent or plan.store or plan.regs):
-        raise beyond(
-            plan,
-            "split_k" if plan.parts > 1 else "swap_ab",
-            Phrase(
-                "a sum that ends in shared memory with a cluster beside its parts, persistent CTAs, stores or regs "
-                "of its own"
-            ),
-        )
-    if (
-        bm % (WARPGROUP_ROWS * count)
-        or bn % (HELD_COLUMNS if plan.swap_ab and plan.has_one_tile else PIECE)
-        or bk % width
-        or bn > COLUMNS
-    ):
-        raise beyond(
-            plan,
-            "tile",
-            Phrase("a tile of {bm} x {bn} x {bk} with {count} consumers", bm=bm, bn=bn, bk=bk, count=count),
-        )
-    across = [
-        r.tensor
-        for side, r in enumerate((kernel.lhs, kernel.rhs))
-        if not _operand(plan, region, kernel, side).is_along_sum and (dtype.bytes, side) in LAID_ALONG
-    ]
-    if across:
-        raise beyond(
-            plan,
-            "load",
-            Phrase("{across} of {dtype} that is not contiguous along the sum", across=across[0], dtype=dtype),
-        )
-    if plan.is_split and (plan.promote != bk or plan.has_one_tile):
-        raise beyond(
-            plan,
-            "math",
-            Phrase("words that are split in a sum that ends in shared memory, or is not promoted at each step"),
-        )
-    if plan.partials > 1 and (not plan.promote or plan.is_split or plan.parts > 1):
-        raise beyond(
-            plan,
-            "partials",
-            Phrase(
-                "{partials} partial sums of what is not promoted, is split, or is shared by a cluster",
-                partials=plan.partials,
-            ),
-        )
-    if plan.promote not in (0, bk):
-        raise beyond(
-            plan, "promote", Phrase("sums of {promote} elements with {bk} along the sum", promote=plan.promote, bk=bk)
-        )
-
-
 def _arrivals(plan: Plan) -> int:
     """How many threads tell a CTA what the others send it."""
     return plan.consumers.count if ends_held(plan) else 1
@@ -280,12 +209,8 @@ def _cluster(plan: Plan) -> int:
 def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Operand:
     read = (kernel.lhs, kernel.rhs)[side]
     view = operand_views(region, kernel)[side]
-    if isinstance(view, str):
-        raise beyond(plan, "load", view)
     view = copied(view, region, plan.layout_of(read.tensor))
     shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
-    if shares not in (1, _cluster(plan)):
-        raise beyond(plan, "cluster", Phrase("a multicast of {tensor} to a part of the cluster", tensor=read.tensor))
     return Operand("ab"[side], view, operand_array(plan, kernel, side), shares)
 
 
