@@ -48,3 +48,12 @@ def test_a_filter_imports_what_it_needs(command: str) -> None:
     assert ("islpy" in found) == (command in ISL)
     assert ("numpy" in found) == (command in NUMPY)
     assert sum(name.startswith("tinyir") for name in found) <= MOST[command]
+
+
+def test_no_garbage_is_looked_for_at_the_end() -> None:
+    script = (
+        "import sys, atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.isenabled())); "  # the last
+        "from tinyir.__main__ import main; "
+        f"sys.argv = ['tinyir', 'tiny-front', '{SAMPLE}.json', '-o', '/dev/null']; main()"
+    )
+    assert run_line(f'{sys.executable} -c "{script}"').out.split() == [b"True", b"False"]

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..ir.expr import ONE, ZERO, Bound, Expr, Floor, Monomial
+from ..ir.expr import ONE, ZERO, Bound, Expr, Monomial
 from ..ir.index import Access, Axis, Fill, Piece, Read
 from ..ir.intervals import Interval, interval_of
+from ..ir.scope import halves_of, has_floor
 from ..ir.types import TensorType, show_number
 from ..kit.records import replace
 from .meaning import Meaning
@@ -41,7 +42,7 @@ def is_read(access: Access, operand: str, shape: TensorType, meaning: Meaning, a
         if len(asked) > 1:  # places in memory: those along axes of one step are 0
             rest = rest.substitute(one)
             asked = _coordinates(rest, point)
-        if len(asked) > 1 or any(abs(c) != 1 or len(m) > 1 for c, m in asked) or _has_floor(rest):
+        if len(asked) > 1 or any(abs(c) != 1 or len(m) > 1 for c, m in asked) or has_floor(rest):
             return False
         if rest.substitute(point).substitute(start).terms:
             return False
@@ -74,7 +75,7 @@ def is_through(access: Access, read: Access, below: Access, axes: Sequence[Axis]
 
 def _are_same(given: Sequence[Piece], meant: Sequence[Piece], axes: Sequence[Axis]) -> bool:
     """Whether pieces have the same guards and targets, but for what always holds."""
-    if any(_has_floor(e) for e in Access((*given, *meant)).exprs()):
+    if any(has_floor(e) for e in Access((*given, *meant)).exprs()):
         return False
     return list(_plain(given, axes)) == list(_plain(meant, axes))
 
@@ -85,7 +86,7 @@ def _plain(pieces: Iterable[Piece], axes: Sequence[Axis]) -> Iterator[Plain]:
     sizes = {a.name: a.size for a in axes}
     ranges = {a.name: Interval(0, a.size.constant - 1) for a in axes if a.size.constant is not None}
     for piece in pieces:
-        sums = {e.substitute(start) for bound in piece.guard for e in _naturals(bound)}
+        sums = {e.substitute(start) for bound in piece.guard for e in halves_of(bound)}
         asked = frozenset(e for e in sums if not _is_natural(e, sizes, ranges))
         if isinstance(piece.target, Read):
             yield asked, piece.target.source, tuple(e.substitute(start) for e in piece.target.index)
@@ -93,16 +94,6 @@ def _plain(pieces: Iterable[Piece], axes: Sequence[Axis]) -> Iterator[Plain]:
             yield asked, show_number(piece.target.value), ()
         if not asked:
             return
-
-
-def _naturals(bound: Bound) -> Iterator[Expr]:
-    """The sums that are not below 0 where a bound holds."""
-    if bound.equals is not None:
-        yield from (bound.expr - bound.equals, bound.equals - bound.expr)
-    if bound.lower is not None:
-        yield bound.expr - bound.lower
-    if bound.upper is not None:
-        yield bound.upper - bound.expr - 1
 
 
 def _is_natural(sum_: Expr, sizes: Mapping[str, Expr], ranges: Mapping[str, Interval]) -> bool:
@@ -117,7 +108,3 @@ def _is_natural(sum_: Expr, sizes: Mapping[str, Expr], ranges: Mapping[str, Inte
 def _coordinates(sum_: Expr, point: Container[Any]) -> list[tuple[int, Monomial]]:
     """The terms that coordinates of the operand are in."""
     return [(c, m) for c, m in sum_.terms if any(atom in point for atom in m)]
-
-
-def _has_floor(sum_: Expr) -> bool:
-    return any(atom.__class__ is Floor for _, monomial in sum_.terms for atom in monomial)
