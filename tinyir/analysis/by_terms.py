@@ -4,8 +4,8 @@
 
 What an op reads says of each coordinate of its operand which sum it is: an access whose index has these sums is right
 where its guard is that they are inside the operand. What a value reads through movements is right where it is the
-access of the last of them, right by itself, at the point that the value reads there. Floors are left to isl, so that
-no answer rests on how floors of sums are put in order.
+access of the last of them, right by itself, at the point that the value reads there. Floors are left to isl, but for
+those whose axes get other names alone, so that no answer rests on how floors of sums are put in order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ..ir.expr import ONE, ZERO, Bound, Expr, Monomial
 from ..ir.index import Access, Axis, Fill, Piece, Read
 from ..ir.intervals import Interval, interval_of
-from ..ir.scope import halves_of, has_floor
+from ..ir.scope import floors_in, halves_of, has_floor
 from ..ir.types import TensorType, show_number
 from ..kit.records import replace
 from .meaning import Meaning
@@ -29,6 +29,8 @@ def is_read(access: Access, operand: str, shape: TensorType, meaning: Meaning, a
     is left to isl."""
     read = access.pieces[0].target
     if not isinstance(read, Read) or read.source != operand or len(read.index) != shape.rank:
+        return False
+    if any(map(has_floor, access.exprs())):
         return False
     point = {f"o{n}": e for n, e in enumerate(read.index)}
     start = {a.name: ZERO for a in axes if a.size == ONE}
@@ -61,6 +63,12 @@ def is_through(access: Access, read: Access, below: Access, axes: Sequence[Axis]
     if not isinstance(first.target, Read) or (first.guard or rest) and (inner.guard or more):
         return False
     point = {f"i{n}": e for n, e in enumerate(first.target.index)}
+    divided = {
+        n for e in below.exprs() for floor in floors_in(e) for part in (floor.num, floor.den) for n in part.names()
+    }
+    renamed = [e.name for n, e in point.items() if n in divided]
+    if None in renamed or len({*renamed}) < len(renamed) or any(map(has_floor, read.exprs())):
+        return False
     moved = [
         Piece(
             (*first.guard, *(b.substitute(point) for b in piece.guard)),
@@ -75,21 +83,23 @@ def is_through(access: Access, read: Access, below: Access, axes: Sequence[Axis]
 
 def _are_same(given: Sequence[Piece], meant: Sequence[Piece], axes: Sequence[Axis]) -> bool:
     """Whether pieces have the same guards and targets, but for what always holds."""
-    if any(has_floor(e) for e in Access((*given, *meant)).exprs()):
-        return False
     return list(_plain(given, axes)) == list(_plain(meant, axes))
 
 
 def _plain(pieces: Iterable[Piece], axes: Sequence[Axis]) -> Iterator[Plain]:
-    """Pieces as far as some point is left for them, with 0 for axes of one step."""
+    """Pieces as far as some point is left for them, with 0 for axes of one step outside of floors."""
     start = {a.name: ZERO for a in axes if a.size == ONE}
+
+    def plain(sum_: Expr) -> Expr:
+        return sum_ if has_floor(sum_) else sum_.substitute(start)
+
     sizes = {a.name: a.size for a in axes}
     ranges = {a.name: Interval(0, a.size.constant - 1) for a in axes if a.size.constant is not None}
     for piece in pieces:
-        sums = {e.substitute(start) for bound in piece.guard for e in halves_of(bound)}
+        sums = {plain(e) for bound in piece.guard for e in halves_of(bound)}
         asked = frozenset(e for e in sums if not _is_natural(e, sizes, ranges))
         if isinstance(piece.target, Read):
-            yield asked, piece.target.source, tuple(e.substitute(start) for e in piece.target.index)
+            yield asked, piece.target.source, tuple(map(plain, piece.target.index))
         else:
             yield asked, show_number(piece.target.value), ()
         if not asked:

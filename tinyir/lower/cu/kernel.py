@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...ir.body import Binary, Body, Read
-from ...ir.expr import ZERO, Expr
+from ...ir.expr import ONE, ZERO, Expr
 from ...ir.gpu import nodes
 from ...ir.gpu.across import ACROSS
 from ...ir.gpu.extremes import EXTREMES
@@ -351,7 +351,7 @@ class _Printer(Hopper, Ampere, Words, Turns, Vectors, Folds, Across):
             return found
         if found.fits(INT_MAX):
             return Interval(0, found.high)
-        limits = (*sizes, *(r.divisor for r in remainders(value)))
+        limits = (*sizes, *(r.divisor for r in remainders(value) if r.factor == ONE and r.rest == ZERO))
         ends = [self.integers.interval(size).high for size in limits if self.facts.is_below(value, size)]
         least = min((e for e in ends if e is not None), default=None)
         return found if least is None else Interval(0, least - 1)
