@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from tinyir import front
 from tinyir.ir import poly, tiny
-from tinyir.ir.sets import identifiers
+from tinyir.ir.sets import identifiers, read_map, read_set
+from tinyir.kit import work
 from tinyir.kit.diag import Refused
 from tinyir.lower import index as to_index
 from tinyir.lower import poly as to_poly
+
+from ..models import mlp
 
 SAMPLE = Path(__file__).resolve().parents[2] / "samples" / "gemm_bias_relu" / "gemm_bias_relu.poly"
 
@@ -155,3 +159,15 @@ def test_a_name_is_looked_at_in_each_of_many_relations_that_are_alike() -> None:
             if name != own[start:end]:
                 wrong = f"{head}\npoly{own[:start]}{name}{own[end:]}"
                 assert {d.code for d in poly.check(poly.parse(wrong))} & {"E1210", "E1211"}
+
+
+def test_isl_reads_the_sets_of_layers_of_other_sizes_once() -> None:
+    def read(layers: int) -> int:
+        made = to_poly.lower(to_index.lower(front.read(mlp(layers).text)))
+        read_set.cache_clear()
+        read_map.cache_clear()
+        before = work.counts.get("isl sets", 0)
+        assert [d for d in poly.check(made) if d.is_error] == []
+        return work.counts["isl sets"] - before
+
+    assert read(12) == read(4) > 0  # each layer has another size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Any
@@ -12,6 +13,8 @@ from ..kit.phrase import Phrase
 from .blocks import KINDS, ROLES, Module, tuple_names
 from .expr import Expr
 from .sets import identifier, read_map, read_set, tuples, with_names
+
+_NUMBER = re.compile(r"(?<![\w.])[1-9][0-9]*\b")
 
 
 def check_blocks(module: Module) -> list[Diag]:
@@ -85,7 +88,7 @@ def _check_sets(module: Module) -> Iterator[Diag]:
     types = module.index.tiny.type_of()
     axes = {e.value: [a.name for a in e.axes] for e in module.index.entries}
     words = tuple(p.name for p in module.params)
-    right: set[Hashable] = set()  # what was found right, with numbers for the names of tuples: of layers, once
+    right: set[Hashable] = set()  # what was found right, but for names of tuples and numbers: of layers, once
 
     def wrong(at: str, text: str, want: list[tuple[str, int]]) -> Diag | None:
         bare = _without_names(text, [name for name, _ in want]), tuple([rank for _, rank in want])
@@ -146,8 +149,9 @@ def _check_sets(module: Module) -> Iterator[Diag]:
 
 
 def _without_names(text: str, names: list[str]) -> Hashable:
-    """The text of a set or map with numbers for the names of its tuples, and how many names these are; as it is, with
-    the names, where one ends as another."""
+    """The text of a set or map with numbers for the names of its tuples, and how many names these are; with the names,
+    where one ends as another. A number is 1, unless it is 0: whether isl reads it is the same for every other."""
+    text = _NUMBER.sub("1", text)
     if len({*names}) > 1 and any(a.endswith(b) for a, b in itertools.permutations(names, 2)):
         return text, *names
     for number, name in enumerate(names):
