@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.bench.units import SAMPLES, WARM, with_sizes
+from tinyir import front
 from tinyir.ir import gpu, plan
 from tinyir.ir.gpu import dry, nodes
 from tinyir.ir.gpu.across import Publish
@@ -24,8 +26,10 @@ from tinyir.ir.gpu.nodes import Kernel
 from tinyir.ir.gpu.unwritten import WRITERS, check_unwritten, written_in
 from tinyir.ir.gpu.verify import check_kernels
 from tinyir.ir.gpu.walk import statements
+from tinyir.ir.pipeline import STAGES
 from tinyir.lower import cu as to_cu
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import lower_to
 
 from . import test_pingpong
 from .emitted import played, simulated
@@ -380,3 +384,21 @@ def without_stores(body: tuple[Any, ...], kernel: Kernel, tensor: str) -> Iterat
 
 def declared(kernel: Kernel) -> tuple[Any, ...]:
     return tuple(s for s in statements(kernel.body) if isinstance(s, (nodes.TensorMap, nodes.Pick)))
+
+
+def test_a_loop_that_draws_many_numbers_turns_a_few_times() -> None:
+    """As often as its rings come round, and for the last number: of 160 tiles, 28 of which a CTA may draw."""
+    kernel, steps = attention_that_draws()
+    run = Run(kernel, steps, {})
+    run.whole()
+    assert run.steps < 1000
+
+
+def attention_that_draws() -> tuple[Kernel, Any]:
+    sample, _, sizes = WARM["one attention"]
+    module: Any = front.read(with_sizes((SAMPLES / sample / f"{sample}.json").read_text(encoding="utf-8"), sizes))
+    for stage in STAGES[1 : STAGES.index("gpu") + 1]:
+        module = lower_to(stage, module, "sm90")
+    kernel = module.kernels[-1]
+    assert any(isinstance(s, nodes.For) and s.via for s in statements(kernel.body))
+    return kernel, steps_of(kernel)

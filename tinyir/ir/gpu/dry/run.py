@@ -18,6 +18,7 @@ from ..nodes import Kernel
 from ..walk import statements
 from .clocks import Meeting, Phases
 from .memory import Memory
+from .sizes import often_of
 from .steps import Step
 from .threads import WARPGROUP, Threads, Wish
 
@@ -43,6 +44,7 @@ class Run:
 
     def __post_init__(self) -> None:
         every = list(statements(self.kernel.body))
+        self.turns = self.turns_of(every)  # of a loop that draws its numbers
         self.arrays: dict[str, Any] = {
             s.name: s for s in every if isinstance(s, (nodes.Shared, nodes.Reg, nodes.Mbarrier, nodes.TensorMap))
         }
@@ -66,6 +68,10 @@ class Run:
                 if waiting[number] is None:
                     del waiting[number]
         self.memory.leave()
+
+    def turns_of(self, every: list[nodes.Statement]) -> int:
+        """How often a loop is to turn: as often as at sizes that are chosen for a run."""
+        return often_of(every)
 
     def party_of(self, cta: int, number: int) -> Threads:
         """The threads of one party."""

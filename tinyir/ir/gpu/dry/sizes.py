@@ -25,7 +25,7 @@ def sizes_to_run(
     which those around them do, one of the shape sets where it assumes what these are not, or none."""
     guards = [b for s in statements(kernel.body) if isinstance(s, nodes.Assume) for b in s.guard]
     smallest = {r.symbol: min(_least(r.symbol, r.low, guards), r.high) for r in ranges}
-    often = 2 + max((s.ring for s in statements(kernel.body) if isinstance(s, nodes.Cursor)), default=1)
+    often = often_of(statements(kernel.body))
     counted = [step for step in inside(steps) if isinstance(step.statement, COUNTED)]
     own = [
         _grown(
@@ -40,6 +40,11 @@ def sizes_to_run(
         if assumed := [g for g in found if g.keys() >= smallest.keys() and _holds(guards, g)]:
             return assumed[: len(own)]
     return []
+
+
+def often_of(every: Iterable[nodes.Statement]) -> int:
+    """How often a loop turns that comes round all rings."""
+    return 2 + max((s.ring for s in every if isinstance(s, nodes.Cursor)), default=1)
 
 
 def _holds(guards: Iterable[Bound], sizes: Mapping[str, int]) -> bool:

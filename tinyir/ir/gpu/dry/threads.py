@@ -126,9 +126,13 @@ class Threads:
         self.names.pop(s.name, None)
 
     def _drawn(self, s: nodes.For, step: Step, at: At) -> Iterator[Wish]:
-        """A loop whose numbers are drawn: the other CTAs have no turn before this one has drawn all that are left."""
+        """A loop whose numbers are drawn: the other CTAs have no turn before this one has drawn all that are left. Of
+        many numbers the first few and the last are drawn."""
         low, high, by = (self._number(e) for e in (s.low, s.high, s.step))
-        for number in (low, *range(by, high)):
+        numbers = (low, *range(by, high))
+        if len(numbers) > self.run.turns:
+            numbers = (*numbers[: self.run.turns - 1], numbers[-1])
+        for number in numbers:
             if number < high:
                 self.names[s.name] = number
                 yield from self.block(step.body, at)
