@@ -446,6 +446,136 @@ def programs() -> dict[str, Program]:
         ),
         (normal(2, 30), torch.rand(8)),
     )
+    # --- functions of probability, signs, and losses of labels
+    points = torch.tensor([-INF, -9.5, -3.0, -0.5, -0.0, 0.0, 0.25, 1.0, 1.5, 2.0, 5.0, 12.0, INF, NAN])
+    found["of_probability"] = (
+        lambda a, p: (
+            *(f(v) for v in (a, a.double()) for f in (torch.erfc, torch.special.erfcx, torch.special.ndtr)),
+            *(f(v) for v in (a, a.double()) for f in (torch.special.log_ndtr, torch.lgamma, torch.digamma)),
+            *(f(v) for v in (p, p.double(), a) for f in (torch.erfinv, torch.special.ndtri)),
+        ),
+        (points, torch.tensor([-1.0, -0.9999999, -0.3, 0.0, 1e-20, 1e-6, 0.1, 0.5, 0.75, 0.9999999, 1.0])),
+    )
+    edges = torch.tensor([-INF, -3.5, -1.0, -0.0, 0.0, 0.5, 2.0, INF, NAN])
+    sides = edges[:, None].expand(9, 9).contiguous(), edges.expand(9, 9).contiguous()
+    found["signs"] = (
+        of_floats(
+            lambda a, b: (
+                a.nan_to_num().signbit(),
+                torch.copysign(a, b.nan_to_num()),
+                torch.copysign(a, -2.0),
+                torch.atan2(a, b),
+                a // b,
+                a // -1.5,
+                torch.div(a, b, rounding_mode="floor"),
+                torch.nn.functional.rrelu(a),
+            )
+        ),
+        sides,
+    )
+    found["no_floats"] = (
+        lambda a, i, t: (
+            torch.nextafter(*sides),
+            i.signbit(),
+            i.isinf(),
+            i.isfinite(),
+            t.isfinite(),
+            t.square(),
+            torch.copysign(i, -i),
+            torch.addr(t[:, :2], t[0], t[1, :2]),
+            torch.addr(t[:, :2], t[0], t[1, :2], beta=0),
+            a * torch.logspace(0, 1, 4),
+        ),
+        (x, whole(3, 4), torch.rand(3, 3) > 0.5),
+    )
+    labels, classes = torch.tensor([1.0, -1.0, 1.0]), torch.tensor([3, 0, 2])
+    found["losses_of_labels"] = (
+        lambda a, b, s, w: tuple(
+            loss
+            for how in ("none", "mean", "sum")
+            for loss in (
+                F.cosine_embedding_loss(a, b, labels, 0.2, reduction=how),
+                F.hinge_embedding_loss(a, labels[:, None], 0.7, reduction=how),
+                F.margin_ranking_loss(a, b, labels[:, None], 0.1, reduction=how),
+                F.soft_margin_loss(a, labels[:, None].expand(3, 4), reduction=how),
+                F.multi_margin_loss(a, classes, reduction=how),
+                F.multi_margin_loss(a, classes, 2, 0.5, w, reduction=how),
+                F.poisson_nll_loss(a, s * 4, full=True, reduction=how),
+                F.poisson_nll_loss(s, s * 4, log_input=False, reduction=how),
+                F.triplet_margin_loss(a, b, s, swap=True, reduction=how),
+            )
+        ),
+        (x, y, shares, torch.rand(4)),
+    )
+    # --- places, scans and pairs
+    found["put_at_places"] = (
+        lambda a, b, m, r: (
+            *(a.index_reduce(0, torch.tensor([0, 2, 0]), b, word, include_self=own)
+              for word in ("mean", "prod", "amax", "amin") for own in (True, False)),
+            a.put(torch.tensor([1, -1]), b[0, :2]),
+            a.put(torch.tensor([[1, 5], [1, 0]]), b[:2, :2], accumulate=True),
+            torch.diagonal_scatter(a, b[0, :3]),
+            torch.diagonal_scatter(b, a[0, :3], 1),
+            torch.diagonal_scatter(b.t(), a[0, :2], -2),
+            torch.diagonal_scatter(a.reshape(2, 2, 3), b[:2, :2], 1, 0, 2).abs(),
+            a.index_put((m,), b[:2]),
+            a.index_put((m,), b[:2] + 1, accumulate=True),
+            torch.repeat_interleave(a, r, 0, output_size=5),
+            torch.repeat_interleave(r, output_size=5),
+            torch.searchsorted(r, r, sorter=r.argsort()),
+            F.max_unpool2d(*F.max_pool2d(b[None, None], 2, stride=1, return_indices=True), 2, 1),
+        ),
+        (x, y, torch.tensor([True, False, True]), torch.tensor([2, 0, 3])),
+    )  # fmt: skip
+    found["so_far"] = (
+        of_floats(
+            lambda a, e, i: (
+                a.logcumsumexp(1),
+                e.logcumsumexp(0),
+                torch.cumulative_trapezoid(a, dx=0.5),
+                torch.cumulative_trapezoid(a, a.abs().cumsum(1)),
+                *torch.mode(i.to(a.dtype), 1),
+                *torch.mode(i, 0, keepdim=True),
+                *(torch.renorm(a, p, axis, 1.0) for p, axis in ((2, 0), (1, 1), (INF, 0))),
+            )
+        ),
+        (x, torch.tensor([-INF, -INF, 1.0, -300.0, 100.0, 2.0, INF, 3.0, NAN, 1.0]), whole(5, 7, low=0, high=3)),
+    )
+    found["pairs"] = (
+        lambda a, b, c, w: (
+            torch.linalg.multi_dot([a, b.t(), a]),
+            torch.chain_matmul(a, b.t()),
+            torch.vander(c),
+            torch.linalg.vander(a, N=3),
+            F.bilinear(a, b, w, c[:2]),
+            *(F.pdist(a, p) for p in (2, 1)),
+            torch.cartesian_prod(c, c[:2]),
+            torch.cartesian_prod(c),
+        ),
+        (x, y, normal(3), normal(2, 4, 4)),
+    )
+    found["short_transforms_back"] = (
+        lambda a, b, w: (
+            torch.istft(torch.complex(a, b), 8, 2, 8, w),
+            torch.istft(torch.complex(a[0], b[0]), 8, 2, 6, w[:6], normalized=True, length=14),
+        ),
+        (normal(2, 5, 9), normal(2, 5, 9), torch.rand(8) + 0.5),
+    )
+    found["smoothed_images"] = (
+        lambda a, w, b: (
+            *(F.interpolate(a, size, mode=mode, antialias=True)
+              for mode in ("bilinear", "bicubic") for size in ((3, 5), (9, 4))),
+            F.interpolate(a, scale_factor=0.6, mode="bilinear", antialias=True),
+            F.avg_pool2d(a, 3, 2, 1, divisor_override=5),
+            *F.adaptive_max_pool2d(a, (4, 3), return_indices=True),
+            *F.adaptive_max_pool2d(a.round(), (1, 2), return_indices=True),
+            F.adaptive_max_pool1d(a[0, 0], 3),
+            torch.conv_tbc(a[0].permute(1, 2, 0), w, b, 1),
+        ),
+        (normal(2, 3, 6, 8), normal(3, 3, 4), normal(4)),
+    )  # fmt: skip
+    found["complex_sums"] = complex_sums, (normal(3, 4, 2), normal(3, 4, 2))
+    found["casts_written"] = casts_written, (x, y)
     # --- recurrent cells
     cells = torch.nn.LSTMCell(4, 5), torch.nn.GRUCell(4, 5), torch.nn.RNNCell(4, 5, bias=False)
     found["cells"] = Cells(*cells), (x, normal(3, 5))
@@ -471,6 +601,32 @@ def views_written(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> Any:
     f.narrow(0, 1, 2).movedim(0, 1)[0].add_(1)
     f.chunk(2, 1)[1][0].neg_()
     return d, first + 1, second * 2, e, high.sum(), f, f.flatten()
+
+
+def complex_sums(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """Of complex tensors sums of products, squares, and what is filled like them."""
+    c, d = (torch.view_as_complex(x) for x in (a, b))
+    found = [torch.einsum("ij,kj->ik", c, d), torch.einsum("ij->ji", c), torch.einsum("ij,kj->ki", a[..., 0] * 1j, d)]
+    found += [torch.exp(2j * a[..., 1] + 1), complex_written(c, d), c.square(), c**2, torch.zeros_like(c) + d]
+    found += [torch.full_like(c, 2.0) * d, c.new_ones(3, 4) - d, c.masked_fill(a[..., 0] > 0, 1.5), c.diagonal()]
+    return [torch.view_as_real(v) for v in (*found, c[0].expand_as(d), c.repeat_interleave(2, 1))]
+
+
+def complex_written(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """To parts of a complex tensor."""
+    c = torch.zeros_like(a)
+    c[:, :2] = b[:, 1:3]
+    c[1:, 3].mul_(a[1:, 0]).add_(2)
+    return c
+
+
+def casts_written(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """To a part of what a cast gave, which is its operand where the dtype is the same."""
+    c = a + b
+    same, other, copied = c.type_as(b), c.double(), c.to(b.dtype, copy=True)
+    same[1:] += 1
+    c.to(torch.float32)[0].zero_()
+    return c, same * 2, other, copied
 
 
 def wholes_written(a: torch.Tensor) -> Any:

@@ -266,3 +266,21 @@ def test_truth_values_are_counted_where_they_were_repeated(tmp_path: Path) -> No
     net = model({"x": (BOOL, [3, 2])}, [node("sum_to_size.default", ["y"], self="x", size=[2])], {"y": (LONG, [2])})
     (found,) = played(archive(net, {}), tmp_path, np.array([[True, False], [True, True], [True, True]]))
     assert found.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("how", [0, 1, 2])
+def test_classes_are_a_margin_below_each_target(tmp_path: Path, how: int) -> None:
+    """Torch's own decomposition gives other numbers for more than one row."""
+    x = np.random.default_rng(7).standard_normal((3, 4)).astype("f4")
+    target = np.array([[0, 3, -1, 1], [1, -1, 0, 0], [-1, 0, 0, 0]])
+    wanted, is_target = np.zeros(3), np.zeros((3, 4))
+    for row, own in enumerate([[0, 3], [1], []]):
+        is_target[row, own] = 1
+        others = [c for c in range(4) if c not in own]
+        wanted[row] = sum(max(0, 1 - x[row, t] + x[row, o]) for t in own for o in others) / 4
+    nodes = [node("multilabel_margin_loss_forward.default", ["y", "z"], self="x", target="t", reduction=how)]
+    shape = [3] if how == 0 else []
+    net = model({"x": (FLOAT, [3, 4]), "t": (LONG, [3, 4])}, nodes, {"y": (FLOAT, shape), "z": (FLOAT, [3, 4])})
+    loss, told = played(archive(net, {}), tmp_path, x, target)
+    np.testing.assert_allclose(loss, [wanted, wanted.mean(), wanted.sum()][how], rtol=1e-6)
+    assert np.array_equal(told, is_target)

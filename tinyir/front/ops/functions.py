@@ -131,15 +131,15 @@ def atan(b: Builder, x: Ref) -> Ref:
 
 
 def atan2(b: Builder, y: Ref, x: Ref) -> Ref:
-    """The angle of (x, y) in -pi..pi. Zeros count as positive; two infinities make 45 degrees."""
+    """The angle of (x, y) in -pi..pi. Zeros have their signs; two infinities make 45 degrees."""
     both = b.emit("AND", isinf(b, x), isinf(b, y))
-    one = _k(b, x, 1.0)
-    positive = _where(b, b.emit("CMPEQ", x, _k(b, x, 0.0)), _k(b, x, 0.0), x)
-    wide, high = (_where(b, both, _with_sign(b, one, o), o) for o in (positive, y))
-    is_origin = b.emit("AND", b.emit("CMPEQ", x, _k(b, x, 0.0)), b.emit("CMPEQ", y, _k(b, x, 0.0)))
+    zero = _k(b, x, 0.0)
+    is_left, is_low = (b.emit("OR", _less(b, o, 0.0), _less(b, b.emit("RECIP", o), 0.0)) for o in (x, y))
+    wide, high = (_where(b, both, _with_sign(b, _k(b, x, 1.0), o), o) for o in (x, y))
+    is_origin = b.emit("AND", b.emit("CMPEQ", x, zero), b.emit("CMPEQ", y, zero))
     angle = atan(b, _where(b, is_origin, y, _div(b, high, wide)))
-    turn = _where(b, _less(b, y, 0.0), _k(b, x, -math.pi), _k(b, x, math.pi))
-    return _where(b, _less(b, x, 0.0), _add(b, angle, turn), angle)
+    turn = _where(b, is_low, _k(b, x, -math.pi), _k(b, x, math.pi))
+    return _where(b, is_left, _add(b, angle, turn), angle)
 
 
 def asin(b: Builder, x: Ref) -> Ref:

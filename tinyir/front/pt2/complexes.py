@@ -8,6 +8,7 @@ They are between nodes alone: an input or an output of a model is real.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...ir.expr import Expr
@@ -91,10 +92,14 @@ def _zeros(call: Call, like: Term) -> Term:
 
 def bilinear(call: Call, second: str) -> Any:
     """An op that is linear in `self` and in `second`."""
-    x, y = call.args["self"], call.args[second]
+    return multiplied(call, call.args["self"], call.args[second], lambda x, y: {**call.args, "self": x, second: y})
+
+
+def multiplied(call: Call, x: Any, y: Any, args: Callable[[Any, Any], dict[str, Any]]) -> Any:
+    """An op that is linear in two operands, one of them complex at least; `args` are the node's for parts of them."""
 
     def of(a: Any, b: Any, part: str) -> Term:
-        return _with(call, part, {**call.args, "self": a, second: b})
+        return _with(call, part, args(a, b))
 
     if not isinstance(y, Complex):
         return Complex(*(of(part, y, side) for part, side in zip(x.parts, SIDES)))

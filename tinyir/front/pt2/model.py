@@ -23,7 +23,7 @@ from ..program.terms import Term, known
 from .archive import NAMES, PAIRS, Archive, Stored, dtype_of, following
 from .call import Call
 from .changes import MUTATIONS, changed_by, silently_changed, written_first
-from .complexes import Complex, complex_of
+from .complexes import SIDES, Complex, complex_of
 from .nodes import functional, is_size, memory_of, module_of, named_by, names_in, number_of, only_checks, word_of
 from .results import is_translated, result_of
 from .sizes import bound_of, size_of
@@ -445,6 +445,8 @@ class _Graph:
             return float(value)
         if kind == "as_floats":
             return [float(v) for v in value]
+        if kind == "as_complex":
+            return Complex(*(known(float(value[side]), "fp32") for side in SIDES))
         if kind == "as_scalar_type":
             return dtype_of(value, "dtype")
         if kind in ("as_int", "as_bool", "as_string", "as_ints", "as_bools", "as_strings"):

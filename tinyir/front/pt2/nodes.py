@@ -15,7 +15,8 @@ EFFECTS = ("_assert_", "sym_constrain_", "_check")  # nodes that only check, and
 _NAMES = """
     absolute/abs arccos/acos arccosh/acosh arcsin/asin arcsinh/asinh arctan/atan arctan2/atan2 arctanh/atanh clip/clamp
     divide/div fix/trunc greater/gt greater_equal/ge less/lt less_equal/le moveaxis/movedim multiply/mul negative/neg
-    not_equal/ne row_stack/vstack special_erf/erf special_exp2/exp2 special_expit/sigmoid special_expm1/expm1
+    not_equal/ne row_stack/vstack special_erf/erf special_erfc/erfc special_exp2/exp2 special_expit/sigmoid
+    special_expm1/expm1
     special_log1p/log1p special_logit/logit special_logsumexp/logsumexp special_round/round special_sinc/sinc
     subtract/sub trapz/trapezoid unsafe_chunk/chunk unsafe_split/split unsafe_split_with_sizes/split_with_sizes
     adjoint.default/mT.default max.other/maximum.default min.other/minimum.default ravel.default/reshape.default

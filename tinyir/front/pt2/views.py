@@ -11,6 +11,7 @@ from typing import Any
 
 from ..program.terms import Term
 from .call import Call
+from .complexes import Complex, complex_of
 from .nodes import memory_of
 from .table import ATEN_OPS
 
@@ -30,7 +31,7 @@ _READ_ALONE = frozenset(
     "expand.default broadcast_to.default expand_as.default as_strided.default unfold.default".split()
 )
 _IF_WHOLE = frozenset("reshape.default _unsafe_view.default flatten.using_ints contiguous.default".split())
-_IF_SAME = frozenset("to.dtype to.device to.dtype_layout to.other type_as.default dropout.default".split())
+_IF_SAME = frozenset("to.dtype to.device to.dtype_layout to.other type_as.default".split())
 _SURE = _RESHAPED | _TURNED_BACK | _ORDERED | _PLACES | _STRETCHES | _READ_ALONE
 SURE, MAYBE, NEVER = "sure", "maybe", "never"
 
@@ -44,11 +45,20 @@ def sharing(node: Any, word: str, values: Mapping[str, Any]) -> str:
         is_whole = bool(metas) and _is_contiguous(metas[0])
         return SURE if is_whole else NEVER if word == "contiguous.default" else MAYBE
     if word in _IF_SAME:
-        metas = list(memory_of(node, values).values())
-        outputs = [values[o["as_tensor"]["name"]] for o in node["outputs"] if "as_tensor" in o]
-        is_cast = bool(metas and outputs) and metas[0]["dtype"] != outputs[0]["dtype"]
-        return NEVER if is_cast else MAYBE
-    return NEVER
+        metas = list(memory_of(node, values).values())[:1]
+        metas += [values[o["as_tensor"]["name"]] for o in node["outputs"] if "as_tensor" in o]
+        return _if_same(node, *metas) if len(metas) == 2 else MAYBE
+    return MAYBE if word == "dropout.default" else NEVER
+
+
+def _if_same(node: Any, given: Any, found: Any) -> str:
+    """Whether a cast gives its operand: where it is of that dtype on that device, and neither a copy nor another order
+    of its elements is asked for."""
+    asked = {a["name"]: a["arg"] for a in node["inputs"]}
+    if any(given[key] != found[key] for key in ("dtype", "device")) or asked.get("copy", {}).get("as_bool"):
+        return NEVER
+    order = asked.get("memory_format", {"as_none": True})
+    return SURE if "as_none" in order and given["strides"] == found["strides"] else MAYBE
 
 
 def _is_contiguous(meta: Any) -> bool:
@@ -121,22 +131,26 @@ class Shared:
     def can_be_put_back(self, name: str) -> bool:
         """Whether the whole can be told from a view of it, step by step to the first."""
         while (step := self.view(name)) is not None:
-            if step[1].target in _READ_ALONE or not isinstance(step[1].args.get("self"), Term):
+            if step[1].target in _READ_ALONE or not isinstance(step[1].args.get("self"), (Term, Complex)):
                 return False
             name = step[0]
         return self.is_known(name)
 
 
-def taken_again(call: Call, number: int, whole: Term) -> Term:
+def taken_again(call: Call, number: int, whole: Any) -> Any:
     """A view of what its whole is now."""
+    if isinstance(whole, Complex):
+        return Complex(*(taken_again(call, number, part) for part in whole.parts))
     wanted = [n == number for n in range(len(call.types))]
     again = Call(call.target, call.name, {**call.args, "self": whole}, call.types, wanted, call.program, call.memory)
     found = again.translated(ATEN_OPS[call.target])
     return found[number] if isinstance(found, tuple) else found
 
 
-def put_back(call: Call, number: int, whole: Term, part: Term) -> Term:
+def put_back(call: Call, number: int, whole: Any, part: Any) -> Any:
     """The whole with a new part in the place of a view of it, which this call gave."""
+    if isinstance(whole, Complex):
+        return Complex(*(put_back(call, number, *pair) for pair in zip(whole.parts, complex_of(call, part).parts)))
     word, args = call.target, call.args
 
     def made(op: str, **given: Any) -> Term:

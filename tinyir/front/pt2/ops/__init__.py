@@ -17,6 +17,7 @@ from . import (
     pointwise,
     recurrent,
     reduction,
+    special,
     spectral,
     windows,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "pointwise",
     "recurrent",
     "reduction",
+    "special",
     "spectral",
     "windows",
 ]

@@ -10,8 +10,8 @@ from ....kit.phrase import Phrase
 from ...program.fourier import LONGEST, fourier
 from ...program.terms import Term
 from ..call import Call
-from ..complexes import SIDES, Complex, bilinear, partwise
-from ..table import aten, of_complex
+from ..complexes import SIDES, Complex, bilinear, multiplied, partwise
+from ..table import ATEN_OPS, aten, of_complex
 
 _MOVES = """
     view.default reshape.default _unsafe_view.default view_copy.default flatten.using_ints unflatten.int
@@ -23,7 +23,8 @@ _MOVES = """
     stack.default flip.default roll.default constant_pad_nd.default pad.default index.Tensor index_select.default
     gather.default
     where.self select_scatter.default slice_scatter.default index_put.default unfold.default as_strided.default
-    tril.default triu.default _to_copy.default to.dtype
+    masked_fill.Scalar masked_fill.Tensor expand_as.default diagonal.default copy.default repeat_interleave.self_int
+    tril.default triu.default _to_copy.default to.dtype to.dtype_layout to.device
 """.split()
 _LINEAR = "add.Tensor sub.Tensor neg.default sum.default sum.dim_IntList mean.default mean.dim cumsum.default".split()
 of_complex(*_MOVES, *_LINEAR)(partwise)
@@ -39,6 +40,38 @@ def product(call: Call) -> Any:
 def product_of_matrices(call: Call) -> Any:
     """A product of matrices."""
     return bilinear(call, "mat2")
+
+
+@of_complex("einsum.default")
+def einsum(call: Call) -> Any:
+    """A sum of products of one operand or two."""
+    terms = call.args["tensors"]
+    if len(terms) > 2:
+        raise call.fault(Phrase("it has {count} operands, and one is complex", count=len(terms)))
+    return (
+        partwise(call) if len(terms) == 1 else multiplied(call, *terms, lambda *pair: {**call.args, "tensors": [*pair]})
+    )
+
+
+@of_complex("square.default", "pow.Tensor_Scalar")
+def square(call: Call) -> Any:
+    """The product with itself."""
+    if call.get("exponent", 2) != 2:
+        raise call.fault(Phrase("its operand is complex"))
+    x = call.args["self"]
+    real = call.fn("sub", *(call.fn("mul", part, part) for part in x.parts), part="real")
+    return Complex(real, call.fn("mul", call.fn("mul", *x.parts), 2.0, part="imag"))
+
+
+@of_complex("zeros_like.default", "ones_like.default", "full_like.default", "empty_like.default", "new_zeros.default",
+            "new_ones.default", "new_full.default", "new_empty.default", "zero.default", "fill.Scalar", "full.default",
+            "scalar_tensor.default")  # fmt: skip
+def filled_with(call: Call) -> Any:
+    """A number everywhere."""
+    value = call.get("fill_value", call.get("value", call.get("s")))
+    if not isinstance(value, Complex):
+        return ATEN_OPS[call.target](call)
+    return Complex(*(call.expand(call.cast(part, call.dtype), call.shape) for part in value.parts))
 
 
 @of_complex("div.Tensor", "div.Scalar", "true_divide.Tensor")

@@ -44,13 +44,23 @@ def addmm(call: Call) -> Any:
         given = (x, y) if beta == 0 else (x, y, bias)
         return call.op("GEMM", *given, alpha=alpha, **({} if beta == 0 else {"beta": beta}), gives=call.dtype)
     if word == "addr":
-        found = call.fn("mul", call.reshape(x, [x.shape[0], 1]), y)
+        column = call.reshape(x, [x.shape[0], 1])
+        if call.dtype.kind == "b":
+            return _of_truths(call, column, y)
+        found = call.fn("mul", column, y)
     elif word == "addbmm":
         found = call.op("Einsum", x, y, equation="bij,bjk->ik", gives=call.dtype)
     else:
         found = call.op("MatMul", x, y, gives=call.dtype)
     found = _scaled(call, found, alpha)
     return found if beta == 0 else call.fn("add", found, _scaled(call, bias, beta))
+
+
+def _of_truths(call: Call, x: Term, y: Term) -> Term:
+    """What has a factor that is true, or was true."""
+    bias, found = call.tensor("self"), call.fn("and", x, y)
+    found = found if call.get("alpha", 1) else call.fn("and", found, False)
+    return call.fn("or", found, bias) if call.get("beta", 1) else call.expand(found, call.shape)
 
 
 def _scaled(call: Call, x: Term, factor: float) -> Term:

@@ -38,7 +38,9 @@ def zeros(call: Call) -> Any:
     return filled(call, 0)
 
 
-@aten("new_empty.default", "new_empty_strided.default", "empty_strided.default", "zero.default")
+@aten(
+    "new_empty.default", "new_empty_strided.default", "empty_strided.default", "empty_permuted.default", "zero.default"
+)
 def empty(call: Call) -> Any:
     """What is empty may hold anything: 0."""
     return filled(call, 0)
@@ -67,6 +69,12 @@ def arange(call: Call) -> Any:
     if isinstance(start, Expr):
         return call.fn("add", line, call.cast(call.known(start, "i64"), dtype))
     return line if start == 0 else call.fn("add", line, float(start) if dtype.is_float else start)
+
+
+@aten("logspace.default")
+def logspace(call: Call) -> Any:
+    """The powers of a base with such numbers."""
+    return call.fn("pow", call.known(float(call.get("base", 10)), call.dtype), linspace(call))
 
 
 @aten("linspace.default")

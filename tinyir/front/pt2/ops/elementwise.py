@@ -45,6 +45,8 @@ _SAME = (
 def _unary(fn: str) -> Callable[[Call], Any]:
     def translate(call: Call) -> Any:
         x = call.tensor("self")
+        if fn == "square" and x.dtype.kind == "b":
+            return x
         return call.fn(fn, x if fn in _KEEPS_INTEGERS else call.float_of(x))
 
     return translate
@@ -158,9 +160,21 @@ def floor_divide(call: Call) -> Any:
 
 
 def _floored(call: Call, x: Any, y: Any) -> Term:
-    if call.joint_dtype(x, y).is_float:
-        return call.fn("floor", call.fn("div", x, y))
-    return call.fn("floordiv", x, y)
+    """The quotient without the remainder, one less where the signs of remainder and divisor differ, as in Python: what
+    is divided by infinity is -1 or 0, and infinity divided has a remainder, and so a quotient, that is not a number."""
+    dtype = call.joint_dtype(x, y)
+    if not dtype.is_float:
+        return call.fn("floordiv", x, y)
+    x, y = (o if isinstance(o, Term) else call.known(o, dtype) for o in (x, y))
+    rest, zero = call.fn("rem", x, y), call.known(0.0, dtype)
+    quotient = call.fn("div", x, y)
+    whole = call.fn("round", call.fn("div", call.fn("sub", x, rest, part="whole"), y, part="whole"), part="whole")
+    differs = call.fn("not_equal", call.fn("less", rest, zero), call.fn("less", y, zero), part="differs")
+    is_below = call.fn("and", call.fn("not_equal", rest, zero), differs, part="below")
+    whole = call.fn("where", is_below, call.fn("sub", whole, 1.0), whole, part="whole")
+    signed = call.fn("mul", quotient, zero, part="zero")  # a zero has the sign of the quotient
+    whole = call.fn("where", call.fn("equal", whole, zero), signed, whole)
+    return call.fn("where", call.fn("equal", y, zero), quotient, whole)
 
 
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
@@ -183,14 +197,17 @@ def logical_not(call: Call) -> Any:
 
 @aten("isinf.default")
 def isinf(call: Call) -> Any:
-    """Whether an element is infinite."""
-    return call.fn("isinf", call.tensor("self"))
+    """Whether an element is infinite; no integer is."""
+    x = call.tensor("self")
+    return call.fn("isinf", x) if x.dtype.is_float else call.expand(call.known(False, "bool"), x.shape)
 
 
 @aten("isfinite.default")
 def isfinite(call: Call) -> Any:
     """Whether an element is neither infinite nor NaN."""
     x = call.tensor("self")
+    if not x.dtype.is_float:
+        return call.expand(call.known(True, "bool"), x.shape)
     return call.fn("not", call.fn("or", call.fn("isinf", x), call.fn("isnan", x)))
 
 

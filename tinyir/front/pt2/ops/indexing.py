@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ....ir.expr import Expr
-from ....ir.types import DType
+from ....ir.types import DTYPES, DType
 from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
+from .pointwise import in_turn
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
@@ -191,18 +192,76 @@ def index_put(call: Call) -> Any:
 
 
 def _masked(call: Call, x: Term, values: Term) -> Term | None:
-    """The copy where a mask of the first axes says what is put, and each of these elements gets the same; None for
-    other indices."""
+    """The copy where a mask of the first axes says what is put: the same for each of these elements, or one after the
+    other. None for other indices."""
     first, *others = call.tensors("indices")
     if first is None or first.dtype.kind != "b" or others or values.rank > x.rank - first.rank + 1:
         return None
-    if values.rank > x.rank - first.rank:  # one for each element: they must be one
-        if values.shape[0].constant != 1:
-            return None
-        values = call.reshape(values, values.shape[1:])
     mask = call.expand(call.reshape(first, [*first.shape, *[1] * (x.rank - first.rank)]), x.shape)
+    if values.rank > x.rank - first.rank:
+        if values.shape[0].constant == 1:
+            values = call.reshape(values, values.shape[1:])
+        else:
+            values = in_turn(call, first, call.expand(values, [values.shape[0], *x.shape[first.rank :]]))
     values = call.expand(values, x.shape)
     return call.fn("where", mask, call.fn("add", x, values) if call.get("accumulate", False) else values, x)
+
+
+@aten("index_reduce.default")
+def index_reduce(call: Call) -> Any:
+    """A copy into which slices are reduced at places of an axis: each element is, at its slice's place."""
+    source = call.tensor("source")
+    axis = call.axis("dim", source.rank)
+    column = call.reshape(call.cast(call.tensor("index"), "i64"), [-1, *[1] * (source.rank - axis - 1)])
+    call.args |= {"index": call.expand(column, source.shape), "src": source}
+    return scatter_reduce(call)
+
+
+@aten("put.default")
+def put(call: Call) -> Any:
+    """A copy with elements put, or added, at places among all in their order."""
+    x, index, source = (call.tensor(key) for key in ("self", "index", "source"))
+    flat, places, values = (call.reshape(t, [-1]) for t in (x, index, source))
+    places = call.fn("mod", call.cast(places, "i64"), call.known(flat.shape[0], "i64"))
+    reduction = "add" if call.get("accumulate", False) else "none"
+    return call.reshape(call.op("ScatterND", flat, call.reshape(places, [-1, 1]), values, reduction=reduction), x.shape)
+
+
+@aten("diagonal_scatter.default")
+def diagonal_scatter(call: Call) -> Any:
+    """A copy with another diagonal."""
+    x, source, offset = call.tensor("self"), call.tensor("src"), call.get("offset", 0)
+    axes = [call.axis(key, x.rank, own) for key, own in (("dim1", 0), ("dim2", 1))]
+    order = [*(a for a in range(x.rank) if a not in axes), *axes]
+    turned, along = call.transpose(x, order), int(offset < 0)  # which of the two axes counts along the diagonal
+    extent = turned.shape[x.rank - 2 + along]
+    pads = [0, extent - source.shape[-1]]
+    line = call.op("Pad", source, pads=pads, axes=[source.rank - 1], value=0)
+    line = call.reshape(line, [*source.shape[:-1], 1, extent] if along else [*source.shape[:-1], extent, 1])
+    row, column = (call.op("Iota", shape=list(turned.shape[-2:]), axis=a, part="place") for a in (0, 1))
+    is_own = call.fn("equal", call.fn("sub", column, row), offset, part="own")
+    found = call.fn("where", is_own, line, turned)
+    return call.transpose(found, [order.index(a) for a in range(x.rank)])
+
+
+@aten("repeat_interleave.self_Tensor", "repeat_interleave.Tensor")
+def repeat_interleave(call: Call) -> Any:
+    """Each place of an axis as often as a tensor says, or the numbers of these places. How many there are in all must
+    be stated."""
+    repeats, count = call.tensor("repeats"), call.get("output_size")
+    if count is None:
+        raise call.fault(Phrase("the size of its result is data"))
+    ends = call.op("CumSum", call.cast(repeats, "i64"), axis=0, part="end", gives=DTYPES["i64"])
+    places = call.op("Iota", shape=[count, 1], axis=0, part="place")
+    behind = call.cast(call.fn("less_equal", call.reshape(ends, [1, -1]), places), "i64")
+    index = call.op("Reduce", behind, op="sum", axes=[1], part="index")
+    if "self" not in call.args:
+        return call.cast(index, call.dtype)
+    x = call.tensor("self")
+    is_flat = call.get("dim") is None
+    return call.op(
+        "Gather", call.reshape(x, [-1]) if is_flat else x, index, axis=0 if is_flat else call.axis("dim", x.rank)
+    )
 
 
 @aten("index_add.default", "index_copy.default")

@@ -64,6 +64,16 @@ def meshgrid(call: Call) -> Any:
     return tuple(found)
 
 
+@aten("cartesian_prod.default")
+def cartesian_prod(call: Call) -> Any:
+    """Every choice of one element of each line, as rows."""
+    lines, columns = call.tensors("tensors"), []
+    for number, line in enumerate(lines):
+        wide = call.reshape(line, [-1 if a == number else 1 for a in range(len(lines))])
+        columns.append(call.expand(wide, [other.shape[0] for other in lines]))
+    return lines[0] if len(lines) == 1 else call.op("Concat", *(call.reshape(c, [-1, 1]) for c in columns), axis=1)
+
+
 @aten("broadcast_tensors.default")
 def broadcast_tensors(call: Call) -> Any:
     """All in one shape."""

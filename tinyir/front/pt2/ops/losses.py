@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ....kit.phrase import Phrase
@@ -9,6 +10,7 @@ from ...program.terms import Term
 from ..call import Call
 from ..table import aten
 from .pointwise import rounded, wide, wide_pair
+from .reduction import norm
 
 NONE, MEAN = 0, 1  # values of `reduction`; the third is a sum
 
@@ -133,3 +135,111 @@ def _likelihood(call: Call, logs: Term, target: Term, spread: float = 0.0) -> tu
     if how == MEAN:
         each = call.fn("div", each, total)
     return rounded(call, each), total
+
+
+@aten("soft_margin_loss.default", "hinge_embedding_loss.default")
+def of_labels(call: Call) -> Any:
+    """Of labels 1 and -1: log(1 + exp(-y x)), or x of the ones and how far x is below a margin of the others."""
+    x, y = wide_pair(call, "self", "target")
+    if call.target.startswith("soft"):
+        return reduced(call, call.fn("softplus", call.fn("neg", call.fn("mul", x, y))))
+    below = call.fn("max", call.fn("sub", float(call.get("margin", 1.0)), x), 0.0, part="below")
+    others = call.fn("where", call.fn("equal", y, 1.0), 0.0, below)
+    return reduced(call, call.fn("add", others, call.fn("where", call.fn("equal", y, -1.0), 0.0, x)))
+
+
+@aten("margin_ranking_loss.default")
+def margin_ranking_loss(call: Call) -> Any:
+    """How far the first operand is from being a margin above the second, or below it where the label is -1."""
+    x, y = wide_pair(call, "input1", "input2")
+    label = wide(call, call.tensor("target"))
+    above = call.fn("mul", label, call.fn("sub", x, y))
+    return reduced(call, call.fn("max", call.fn("sub", float(call.get("margin", 0.0)), above), 0.0))
+
+
+@aten("cosine_embedding_loss.default")
+def cosine_embedding_loss(call: Call) -> Any:
+    """1 less the cosine where the label is 1, how far the cosine is above a margin where it is -1."""
+    x, y = wide_pair(call, "input1", "input2")
+    label, axis = call.tensor("target"), x.rank - 1
+    products = {"xy": (x, y), "xx": (x, x), "yy": (y, y)}
+    sums = {name: call.op("Reduce", call.fn("mul", *pair), op="sum", axes=[axis], part=name)
+            for name, pair in products.items()}  # fmt: skip
+    squares = call.fn("mul", *(call.fn("add", sums[name], 1e-12) for name in ("xx", "yy")))
+    cosine = call.fn("div", sums["xy"], call.fn("sqrt", squares), part="cosine")
+    above = call.fn("max", call.fn("sub", cosine, float(call.get("margin", 0.0))), 0.0)
+    zero = call.fn("where", call.fn("equal", label, -1), above, 0.0)
+    return reduced(call, call.fn("where", call.fn("equal", label, 1), call.fn("sub", 1.0, cosine), zero))
+
+
+@aten("triplet_margin_loss.default")
+def triplet_margin_loss(call: Call) -> Any:
+    """How far a negative example is from being a margin further away than a positive one."""
+    anchor, near, far = (wide(call, call.tensor(key)) for key in ("anchor", "positive", "negative"))
+    power, eps = float(call.get("p", 2.0)), float(call.get("eps", 1e-6))
+
+    def length(x: Term, y: Term) -> Term:
+        apart = call.fn("add", call.fn("sub", x, y), eps, part="apart")
+        return norm(call, apart, power, axes=[apart.rank - 1])
+
+    own, other = length(anchor, near), length(anchor, far)
+    if call.get("swap", False):
+        other = call.fn("min", other, length(near, far))
+    found = call.fn("add", call.fn("sub", own, other), float(call.get("margin", 1.0)))
+    return reduced(call, call.fn("max", found, 0.0))
+
+
+@aten("poisson_nll_loss.default")
+def poisson_nll_loss(call: Call) -> Any:
+    """exp(x) - y x, or x - y log x; in full with the approximation of log(y!) where y is more than 1."""
+    x, y = wide_pair(call, "input", "target")
+    if call.get("log_input", True):
+        found = call.fn("sub", call.fn("exp", x), call.fn("mul", y, x))
+    else:
+        found = call.fn("sub", x, call.fn("mul", y, call.fn("log", call.fn("add", x, float(call.get("eps", 1e-8))))))
+    if call.get("full", False):
+        log = call.fn("mul", call.fn("log", call.fn("mul", y, 2 * math.pi)), 0.5)
+        more = call.fn("add", call.fn("sub", call.fn("mul", y, call.fn("log", y)), y), log, part="more")
+        found = call.fn("add", found, call.fn("where", call.fn("less_equal", y, 1.0), 0.0, more))
+    return reduced(call, found)
+
+
+@aten("multi_margin_loss.default")
+def multi_margin_loss(call: Call) -> Any:
+    """How far each class is above a margin below the target's, to a power, divided by the number of classes."""
+    x, target = wide(call, call.tensor("self")), call.tensor("target")
+    axis, classes = x.rank - 1, x.shape[-1]
+    place = call.reshape(target, [*x.shape[:-1], 1])
+    own = call.op("GatherElements", x, place, axis=axis)
+    above = call.fn("max", call.fn("add", call.fn("sub", x, own), float(call.get("margin", 1))), 0.0, part="above")
+    power = call.get("p", 1)
+    above = call.fn("mul", above, above) if power == 2 else above
+    weight = call.optional("weight")
+    if weight is not None:
+        above = call.fn("mul", above, call.reshape(call.op("Gather", wide(call, weight), target, axis=0), place.shape))
+    others = call.fn("not_equal", call.op("Iota", shape=list(x.shape), axis=axis), place, part="others")
+    total = call.op("Reduce", call.fn("where", others, above, 0.0), op="sum", axes=[axis])
+    return reduced(call, call.fn("div", total, call.cast(call.known(classes, "i64"), total.dtype)))
+
+
+@aten("multilabel_margin_loss.default", "multilabel_margin_loss_forward.default")
+def multilabel_margin_loss(call: Call) -> Any:
+    """How far classes that are no target are above a margin of 1 below each target, divided by the number of classes.
+    The targets of a row end before the first -1. Beside it which classes are targets."""
+    x, target = wide(call, call.tensor("self")), call.tensor("target")
+    axis, classes = x.rank - 1, x.shape[-1]
+    ended = call.cast(call.fn("less", target, 0), "i64")
+    is_one = call.fn("equal", call.op("CumSum", ended, axis=axis, gives=ended.dtype), 0, part="one")
+    place = call.fn("where", is_one, target, 0, part="place")
+    by_target = [*x.shape[:-1], classes, 1]
+    own = call.reshape(call.op("GatherElements", x, place, axis=axis), by_target)
+    rows, each = (call.reshape(t, by_target) for t in (is_one, place))
+    columns = call.op("Iota", shape=[classes], axis=0)
+    hits = call.fn("and", call.fn("equal", each, columns), rows, part="hits")
+    is_target = call.op("Reduce", hits, op="any", axes=[axis], part="target")
+    near = call.fn("max", call.fn("add", call.fn("sub", call.reshape(x, [*x.shape[:-1], 1, classes]), own), 1.0), 0.0)
+    others = call.fn("not", call.reshape(is_target, [*x.shape[:-1], 1, classes]))
+    near = call.fn("where", call.fn("and", rows, others), near, 0.0, part="near")
+    total = call.op("Reduce", near, op="sum", axes=[axis, axis + 1])
+    found = reduced(call, call.fn("div", total, call.cast(call.known(classes, "i64"), total.dtype)))
+    return (found, call.cast(is_target, x.dtype)) if "forward" in call.target else found

@@ -155,3 +155,49 @@ def matrix_power(call: Call) -> Any:
         power >>= 1
         square = call.op("MatMul", square, square, gives=x.dtype) if power else square
     return found
+
+
+@aten("linalg_multi_dot.default", "chain_matmul.default")
+def chain(call: Call) -> Any:
+    """A product of matrices in their order, whose ends may be vectors."""
+    found, *others = call.tensors("tensors" if "tensors" in call.args else "matrices")
+    for other in others:
+        found = call.op("MatMul", found, other, gives=call.dtype)
+    return found
+
+
+@aten("vander.default", "linalg_vander.default")
+def vander(call: Call) -> Any:
+    """Powers of each element; the greatest first (vander) unless it is said otherwise."""
+    x, count = call.tensor("x"), call.shape[-1]
+    ones = call.expand(call.known(1, call.dtype), [*x.shape, 1])
+    if count.constant is None or count.constant < 2:
+        return call.expand(ones, call.shape)
+    base = call.expand(call.reshape(call.cast(x, call.dtype), [*x.shape, 1]), [*x.shape, count - 1])
+    found = call.op("CumProd", call.op("Concat", ones, base, axis=x.rank), axis=x.rank, gives=call.dtype)
+    is_first_greatest = call.target.startswith("vander") and not call.get("increasing", False)
+    return call.op("Flip", found, axes=[x.rank]) if is_first_greatest else found
+
+
+@aten("bilinear.default")
+def bilinear(call: Call) -> Any:
+    """The sum of products of a vector, a matrix for each output, and another vector."""
+    x, y, weight = (call.tensor(key) for key in ("input1", "input2", "weight"))
+    rows = [call.reshape(t, [_product(t.shape[:-1]), t.shape[-1]]) for t in (x, y)]
+    half = call.op("Einsum", rows[0], weight, equation="bi,oij->boj")
+    found = call.reshape(call.op("Einsum", half, rows[1], equation="boj,bj->bo"), call.shape)
+    bias = call.optional("bias")
+    return rounded(call, found if bias is None else call.fn("add", found, call.cast(bias, found.dtype)))
+
+
+@aten("_trilinear.default")
+def trilinear(call: Call) -> Any:
+    """The sum along axes of the products of three tensors, to each of which axes of 1 are added."""
+    product = None
+    for number in "123":
+        x = wide(call, call.tensor(f"i{number}"))
+        for axis in sorted(call.args.get(f"expand{number}") or []):
+            x = call.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]])
+        product = x if product is None else call.fn("mul", product, x)
+    assert product is not None
+    return rounded(call, call.op("Reduce", product, op="sum", axes=call.axes("sumdim", product.rank)))

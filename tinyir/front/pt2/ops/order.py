@@ -154,6 +154,12 @@ def running(call: Call) -> Any:
 @aten("trapezoid.x", "trapezoid.dx")
 def trapezoid(call: Call) -> Any:
     """The area below lines from point to point along an axis."""
+    pieces, axis = _trapezoids(call)
+    return rounded(call, call.op("Reduce", pieces, op="sum", axes=[axis]))
+
+
+def _trapezoids(call: Call) -> tuple[Term, int]:
+    """The area below each line, and the axis that they are along."""
     y = wide(call, call.tensor("y"))
     axis = call.axis("dim", y.rank, -1)
     size = y.shape[axis]
@@ -167,4 +173,50 @@ def trapezoid(call: Call) -> Any:
         sums = call.fn("mul", sums, steps)
     else:
         sums = call.fn("mul", sums, float(call.get("dx", 1)))
-    return rounded(call, call.fn("mul", call.op("Reduce", sums, op="sum", axes=[axis]), 0.5))
+    return call.fn("mul", sums, 0.5), axis
+
+
+@aten("cumulative_trapezoid.x", "cumulative_trapezoid.dx")
+def cumulative_trapezoid(call: Call) -> Any:
+    """The same from the first point to each one after it."""
+    pieces, axis = _trapezoids(call)
+    return rounded(call, call.op("CumSum", pieces, axis=axis, gives=pieces.dtype))
+
+
+@aten("logcumsumexp.default")
+def logcumsumexp(call: Call) -> Any:
+    """The logarithm of the sum of the powers so far, each less the greatest so far: of each pair of places a power."""
+    x = call.tensor("self")
+    if not x.rank:
+        return x
+    axis, own = call.axis("dim", x.rank), wide(call, x)
+    most = call.op("CumMax", own, axis=axis, part="most", gives=own.dtype)
+    shape = [*x.shape[: axis + 1], *x.shape[axis:]]
+    line = [*x.shape[:axis], 1, *x.shape[axis:]]
+    level = call.reshape(most, [*x.shape[: axis + 1], 1, *x.shape[axis + 1 :]])
+    places = [call.op("Iota", shape=shape, axis=axis + n, part="place") for n in range(2)]
+    power = call.fn("exp", call.fn("sub", call.reshape(own, line), level), part="power")
+    is_so_far = call.fn("less_equal", places[1], places[0], part="so_far")
+    total = call.op("Reduce", call.fn("where", is_so_far, power, 0.0), op="sum", axes=[axis + 1])
+    found = call.fn("add", most, call.fn("log", total))
+    return rounded(call, call.fn("where", call.fn("isinf", most), most, found))
+
+
+@aten("mode.default")
+def mode(call: Call) -> Any:
+    """The least of the elements along an axis that are equal to most others, and its last place."""
+    x = call.tensor("self")
+    axis = call.axis("dim", x.rank, -1)
+    line = x if x.rank else call.reshape(x, [1])
+    rows, columns = ([*line.shape[: axis + 1 - n], 1, *line.shape[axis + 1 - n :]] for n in range(2))
+    same = call.fn("equal", call.reshape(line, rows), call.reshape(line, columns), part="same")
+    counts = call.op("Reduce", call.cast(same, "i64"), op="sum", axes=[axis + 1], part="count")
+    most = call.op("Reduce", counts, op="max", axes=[axis], keepdims=True)
+    is_most = call.fn("equal", counts, most, part="most")
+    none = call.op("Reduce", line, op="max", axes=[axis], keepdims=True, part="greatest", gives=line.dtype)
+    value = call.op(
+        "Reduce", call.fn("where", is_most, line, none), op="min", axes=[axis], keepdims=True, gives=x.dtype
+    )
+    places = call.op("Iota", shape=list(line.shape), axis=axis, part="place")
+    at = call.fn("where", call.fn("equal", line, value), places, 0, part="at")
+    return _told(call, value, call.op("Reduce", at, op="max", axes=[axis], keepdims=True))

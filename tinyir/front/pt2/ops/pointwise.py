@@ -260,7 +260,59 @@ def masked_scatter(call: Call) -> Any:
     """Where the mask is true the elements of `source`, one after the other."""
     x, mask, source = call.tensor("self"), as_bool(call, call.tensor("mask")), call.tensor("source")
     mask = call.expand(mask, x.shape)
+    return call.fn("where", mask, in_turn(call, mask, call.reshape(source, [-1])), x)
+
+
+def in_turn(call: Call, mask: Term, source: Term) -> Term:
+    """Where the mask is true the parts along the first axis of `source`, one after the other; anything elsewhere."""
     number = call.op("CumSum", call.cast(call.reshape(mask, [-1]), "i64"), axis=0, gives=DTYPES["i64"])
     place = call.fn("max", call.fn("sub", number, 1), 0, part="place")
-    found = call.op("Gather", call.reshape(source, [-1]), place, axis=0)
-    return call.fn("where", mask, call.reshape(found, x.shape), x)
+    found = call.op("Gather", source, place, axis=0)
+    return call.reshape(found, [*mask.shape, *source.shape[1:]])
+
+
+@aten("signbit.default")
+def signbit(call: Call) -> Any:
+    """Whether there is a minus, before 0 and NaN too."""
+    x = call.tensor("self")
+    return call.expand(call.known(False, "bool"), x.shape) if x.dtype.kind in "bu" else _has_minus(call, x)
+
+
+def _has_minus(call: Call, x: Term) -> Term:
+    own = call.fn("bitcast", x, to=DTYPES[f"i{x.dtype.bits}"]) if x.dtype.is_float else x
+    return call.fn("less", own, 0, part="minus")
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def copysign(call: Call) -> Any:
+    """The size of one with the sign of the other."""
+    x, y = (call.operand(key) for key in ("self", "other"))
+    x, y = (call.cast(o, call.dtype) if isinstance(o, Term) else call.known(float(o), call.dtype) for o in (x, y))
+    size = call.fn("abs", x)
+    return call.fn("where", _has_minus(call, y), call.fn("neg", size), size)
+
+
+@aten("nextafter.default")
+def nextafter(call: Call) -> Any:
+    """The number beside one on the way to the other: the bits of a float are in the order of its size."""
+    x, y = call.promoted(call.tensor("self"), call.tensor("other"))
+    whole, zero = DTYPES[f"i{x.dtype.bits}"], call.known(0.0, x.dtype)
+    is_up = call.fn("less", x, y, part="up")
+    grows = call.fn("equal", is_up, call.fn("less", zero, x), part="grows")
+    bits = call.fn("add", call.fn("bitcast", x, to=whole), call.fn("where", grows, call.known(1, whole), -1))
+    least = call.fn("bitcast", call.known(1, whole), to=x.dtype)
+    least = call.fn("where", is_up, least, call.fn("neg", least), part="least")
+    found = call.fn("where", call.fn("equal", x, zero), least, call.fn("bitcast", bits, to=x.dtype))
+    found = call.fn("where", call.fn("equal", x, y), y, found)
+    is_none = call.fn("or", call.fn("isnan", x), call.fn("isnan", y))
+    return call.fn("where", is_none, call.known(math.nan, x.dtype), found)
+
+
+@aten("rrelu.default", "rrelu_with_noise_functional.default", "rrelu_with_noise.default")
+def rrelu(call: Call) -> Any:
+    """x, or below 0 the mean slope times x, as outside of training."""
+    if call.get("training", False) or call.wants(1):
+        raise call.fault(Phrase("it trains, and draws its mask from a generator of its own"))
+    slope = (float(call.get("lower", 1 / 8)) + float(call.get("upper", 1 / 3))) / 2
+    found = call.fn("leaky_relu", call.tensor("self"), alpha=slope)
+    return (found, None) if "noise" in call.target else found

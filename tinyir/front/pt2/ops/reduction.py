@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ....kit.phrase import Phrase
-from ...program.terms import Term
+from ...program.terms import MAX_KNOWN, Term
 from ..call import Call
 from ..table import aten
 from .elementwise import as_bool
@@ -41,6 +43,10 @@ def _reduction(op: str) -> Callable[[Call], Any]:
 
 for _name, (_op, _overloads) in _REDUCTIONS.items():
     aten(*(f"{_name}.{o}" for o in _overloads))(_reduction(_op))
+
+
+aten("_is_all_true.default")(_reduction("all"))
+aten("_is_any_true.default")(_reduction("any"))
 
 
 @aten("argmax.default", "argmin.default")
@@ -147,10 +153,10 @@ def vector_norm(call: Call) -> Any:
     if call.target.startswith("linalg_norm") and call.get("ord") is not None and len(named or range(x.rank)) != 1:
         return _matrix_norm(call, x, order, named or [0, 1])
     attrs = {"axes": call.axes("dim", x.rank), "keepdims": bool(call.get("keepdim", False))}
-    return call.cast(_norm(call, x, order, **attrs), call.dtype)
+    return call.cast(norm(call, x, order, **attrs), call.dtype)
 
 
-def _norm(call: Call, x: Term, order: float, **attrs: Any) -> Term:
+def norm(call: Call, x: Term, order: float, **attrs: Any) -> Term:
     """The norm of that order, in fp32 where x is narrower: powers go out of the range of fp16."""
     wide = x if x.dtype.name == "fp64" else call.cast(x, "fp32")
     if order == 2:
@@ -177,7 +183,7 @@ def matrix_norm(call: Call) -> Any:
 def _matrix_norm(call: Call, x: Term, order: Any, axes: list[int]) -> Any:
     keeps = bool(call.get("keepdim", False))
     if order == "fro":
-        return call.cast(_norm(call, x, 2, axes=axes, keepdims=keeps), call.dtype)
+        return call.cast(norm(call, x, 2, axes=axes, keepdims=keeps), call.dtype)
     if not isinstance(order, (int, float)) or abs(order) != 1 and not math.isinf(order):
         raise call.fault(Phrase("its order is {order}, which singular values say", order=order))
     summed = axes[0] if abs(order) == 1 else axes[1]
@@ -196,7 +202,7 @@ def distance(call: Call) -> Any:
     apart = apart if is_all else call.fn("add", apart, float(call.get("eps", 1e-6)))
     axes = list(range(apart.rank)) if is_all else [apart.rank - 1]
     keeps = bool(call.get("keepdim", False))
-    return call.cast(_norm(call, apart, call.get("p", 2), axes=axes, keepdims=keeps), call.dtype)
+    return call.cast(norm(call, apart, call.get("p", 2), axes=axes, keepdims=keeps), call.dtype)
 
 
 @aten("cosine_similarity.default")
@@ -208,9 +214,36 @@ def cosine_similarity(call: Call) -> Any:
     shape = call.fn("mul", x, y, part="shape").shape
     sides = []
     for side in (call.expand(x, shape), call.expand(y, shape)):
-        size = _norm(call, side, 2, axes=[axis], keepdims=True)
+        size = norm(call, side, 2, axes=[axis], keepdims=True)
         sides.append(call.fn("div", side, call.fn("max", size, eps)))
     return call.cast(call.op("Reduce", call.fn("mul", *sides), op="sum", axes=[axis]), call.dtype)
+
+
+@aten("renorm.default")
+def renorm(call: Call) -> Any:
+    """What is at each place of an axis, made smaller where its norm is above a limit."""
+    x = call.tensor("self")
+    own, most, axis = (
+        call.cast(x, "fp64" if x.dtype.name == "fp64" else "fp32"),
+        float(call.get("maxnorm", 0)),
+        call.axis("dim", x.rank),
+    )
+    size = norm(call, own, call.get("p", 2), axes=[a for a in range(x.rank) if a != axis], keepdims=True)
+    factor = call.fn("div", most, call.fn("add", size, 1e-7), part="factor")
+    factor = call.fn("where", call.fn("greater", size, most), factor, 1.0, part="factor")
+    return call.cast(call.fn("mul", own, factor), x.dtype)
+
+
+@aten("pdist.default", "_pdist_forward.default")
+def distances_of_pairs(call: Call) -> Any:
+    """The norm of each row less each one after it."""
+    x = call.tensor("self")
+    count = x.shape[0].constant
+    if count is None or count * count > MAX_KNOWN:
+        raise call.fault(Phrase("it has {rows} rows", rows=x.shape[0]))
+    sides = (call.op("Gather", x, call.known(side, "i64"), axis=0) for side in np.triu_indices(count, 1))
+    apart = call.fn("sub", *sides, part="apart")
+    return call.cast(norm(call, apart, call.get("p", 2.0), axes=[1]), x.dtype)
 
 
 @aten("_cdist_forward.default", "cdist.default")
@@ -220,7 +253,7 @@ def distances(call: Call) -> Any:
     one, other = (call.reshape(t, [*t.shape[:-2], *own]) for t, own in (
         (x, (x.shape[-2], 1, x.shape[-1])), (y, (1, y.shape[-2], y.shape[-1]))))  # fmt: skip
     apart = call.fn("sub", one, other, part="apart")
-    return call.cast(_norm(call, apart, call.get("p", 2.0), axes=[apart.rank - 1]), x.dtype)
+    return call.cast(norm(call, apart, call.get("p", 2.0), axes=[apart.rank - 1]), x.dtype)
 
 
 @aten("bucketize.Tensor", "bucketize.Scalar", "searchsorted.Tensor", "searchsorted.Scalar")
@@ -228,9 +261,9 @@ def places_among(call: Call) -> Any:
     """How many of the sorted numbers along the last axis are before a value: with `right` those that equal it too.
     NaN is behind all."""
     is_own = call.target.startswith("searchsorted")
-    if call.args.get("sorter") is not None:
-        raise call.fault(Phrase("its numbers are in the order of another tensor"))
     ends, x = call.tensor("sorted_sequence" if is_own else "boundaries"), call.operand("self")
+    order = call.optional("sorter")
+    ends = ends if order is None else call.op("GatherElements", ends, order, axis=ends.rank - 1)
     x = x if isinstance(x, Term) else call.known(x, call.joint_dtype(ends, x))
     is_right = call.get("right", False) or call.get("side", "left") == "right"
     sides = call.promoted(ends, x)

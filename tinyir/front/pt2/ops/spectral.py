@@ -134,6 +134,34 @@ def stft(call: Call) -> Any:
     return call.op("Concat", *(call.reshape(side, [*side.shape, 1]) for side in sides), axis=sides[0].rank)
 
 
+@of_complex("istft.default")
+def istft(call: Call) -> Any:
+    """A signal of the transforms of its stretches: where these overlap their sum, divided by that of the windows'
+    squares."""
+    given, length = call.args["self"].parts, call.get("n_fft")
+    hop, width = call.get("hop_length", length // 4), call.get("win_length", length)
+    if call.get("return_complex", False) or not isinstance(call.shape[-1].constant, int):
+        raise call.fault(Phrase("its result is complex, or of a size that is a symbol"))
+    sides = [part if part.rank == 3 else call.reshape(part, [1, *part.shape]) for part in given]
+    count, dtype, onesided = sides[0].shape[2], given[0].dtype, call.get("onesided", True)
+    scale = math.sqrt(length) / length if call.get("normalized", False) else 1 / length
+    lines = fourier(call, sides, 1, _length(call, given[0], given[0].rank - 1, length), True, onesided, scale)[0]
+    window = call.optional("window")
+    shape = call.expand(call.known(1.0, dtype), [width]) if window is None else call.cast(window, dtype)
+    before = (length - width) // 2
+    shape = call.reshape(padded(call, shape, [before, length - width - before], "constant", 0), [length, 1])
+    whole = (count - 1) * hop + length
+    squares = call.expand(call.fn("mul", shape, shape), [length, count])
+    sums = [call.op("Fold", part, size=[whole], stride=[hop], gives=dtype)
+            for part in (call.fn("mul", lines, shape), squares)]  # fmt: skip
+    start, wanted = length // 2 if call.get("center", True) else 0, call.shape[-1].constant
+    pieces = [call.cut(part, part.rank - 1, start, start + wanted) for part in sums]
+    found = call.fn("div", *pieces)
+    missing = start + wanted - whole.constant if whole.constant is not None else 0
+    found = call.op("Pad", found, pads=[0, missing], axes=[1], value=0) if missing > 0 else found
+    return call.reshape(found, call.shape)
+
+
 def _cosines(*factors: float) -> Callable[[Call, np.ndarray, int], np.ndarray]:
     def compute(call: Call, place: np.ndarray, last: int) -> np.ndarray:
         stated = [call.get(key, own) for key, own in zip(("alpha", "beta"), factors)] + [*factors[2:]]

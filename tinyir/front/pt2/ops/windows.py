@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -108,27 +109,77 @@ def avg_pool(call: Call) -> Any:
     """The mean of each window."""
     x = call.tensor("self")
     rank = int(call.target[len("avg_pool")])
-    if call.get("divisor_override") is not None:
+    divisor, window = call.get("divisor_override"), _window(call, rank)
+    if divisor is not None and window["ceil_mode"]:
         raise call.fault(Phrase("its divisor is stated"))
     image = call.reshape(x, [1, *x.shape]) if x.rank == rank + 1 else x
     found = call.op(
         "Pool",
         image,
         mode="average",
-        count_include_pad=bool(call.get("count_include_pad", True)),
-        **_window(call, rank),
+        count_include_pad=bool(call.get("count_include_pad", True)) or divisor is not None,
+        **window,
     )
+    if divisor is not None:
+        found = call.fn("mul", found, math.prod(window["kernel"]) / divisor)
     return call.reshape(found, call.shape)
 
 
-@aten(*(f"{p}adaptive_avg_pool{n}d.default" for p in ("", "_") for n in (1, 2, 3)), "adaptive_max_pool2d.default")
+@aten("max_unpool2d.default", "max_unpool3d.default")
+def max_unpool(call: Call) -> Any:
+    """Each element at its place in an image, where all others are 0."""
+    x, places = call.tensor("self"), call.tensor("indices")
+    rank = int(call.target[len("max_unpool")])
+    flat = [*x.shape[:-rank], _product(x.shape[-rank:])]
+    none = call.expand(call.known(0, x.dtype), [*flat[:-1], _product(call.shape[-rank:])])
+    found = call.op("Scatter", none, call.reshape(places, flat), call.reshape(x, flat), axis=len(flat) - 1)
+    return call.reshape(found, call.shape)
+
+
+@aten("conv_tbc.default")
+def conv_tbc(call: Call) -> Any:
+    """A convolution over the first axis of [times, batch, channels]."""
+    x, weight = call.transpose(call.tensor("self"), [1, 2, 0]), call.transpose(call.tensor("weight"), [2, 1, 0])
+    pad = call.get("pad", 0)
+    found = call.op("Conv", x, weight, call.tensor("bias"), pad=ends([pad]), gives=call.dtype)
+    return call.transpose(found, [2, 0, 1])
+
+
+@aten(*(f"adaptive_max_pool{n}d.default" for n in (1, 2, 3)))
+def adaptive_max_pool(call: Call) -> Any:
+    """The greatest of each part, and its place in the image: the first one, as rows are read."""
+    if not call.wants(1):
+        return adaptive_pool(call), None
+    value, place, inner = call.tensor("self"), None, 1
+    sizes = call.get("output_size")
+    for axis, size in zip(reversed(range(value.rank)), reversed(sizes)):
+        extent, found = value.shape[axis].constant, []
+        if extent is None or not isinstance(size, int):
+            raise call.fault(Phrase("its sizes are symbols"))
+        for start, end in _parts(extent, size):
+            piece = call.cut(value, axis, start, end)
+            at = call.op("Reduce", piece, op="argmax", axes=[axis], keepdims=True)
+            own = call.fn("mul", call.fn("add", at, start), inner, part="place")
+            if place is not None:
+                before = call.op("GatherElements", call.cut(place, axis, start, end), at, axis=axis)
+                own = call.fn("add", own, before, part="place")
+            found.append((call.op("Reduce", piece, op="max", axes=[axis], keepdims=True, gives=value.dtype), own))
+        value, place = (parts[0] if size == 1 else call.op("Concat", *parts, axis=axis) for parts in zip(*found))
+        inner *= extent
+    return value, place
+
+
+def _parts(extent: int, size: int) -> list[tuple[int, int]]:
+    """Where the parts of an axis begin and end: part i goes from floor(i*n/size) to ceil((i+1)*n/size)."""
+    return [(i * extent // size, -(-(i + 1) * extent // size)) for i in range(size)]
+
+
+@aten(*(f"{p}adaptive_avg_pool{n}d.default" for p in ("", "_") for n in (1, 2, 3)))
 def adaptive_pool(call: Call) -> Any:
     """Windows that share the image in equal parts, or in parts that overlap by one where they do not divide it."""
     x, sizes = call.tensor("self"), list(call.get("output_size", []))
     mode = "max" if "max" in call.target else "average"
     count = len(sizes)
-    if call.wants(1):
-        raise call.fault(Phrase("the places of its maxima are read"))
     axes = list(range(x.rank - count, x.rank))
     if all(s == 1 for s in sizes):
         return call.op("Reduce", x, op="max" if mode == "max" else "mean", axes=axes, keepdims=True, gives=x.dtype)
@@ -145,11 +196,9 @@ def adaptive_pool(call: Call) -> Any:
 
 
 def _in_parts(call: Call, x: Term, axis: int, size: int, mode: str) -> Term:
-    """An axis in `size` parts: part i goes from floor(i*n/size) to ceil((i+1)*n/size)."""
-    extent = x.shape[axis].constant or 0
+    """The mean, or the greatest, of each of `size` parts of an axis."""
     parts = []
-    for i in range(size):
-        start, end = i * extent // size, -(-(i + 1) * extent // size)
+    for start, end in _parts(x.shape[axis].constant or 0, size):
         piece = call.cut(x, axis, start, end)
         parts.append(
             call.op("Reduce", piece, op="max" if mode == "max" else "mean", axes=[axis], keepdims=True, gives=x.dtype)
@@ -175,15 +224,19 @@ def upsample_nearest(call: Call) -> Any:
 @aten(
     *(
         f"upsample_{kind}.{o}"
-        for kind in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d", "_upsample_bilinear2d_aa")
+        for kind in ("linear1d", "bilinear2d", "trilinear3d", "bicubic2d")
         for o in ("vec", "default")
-    )
+    ),
+    *(f"_upsample_{kind}2d_aa.{o}" for kind in ("bilinear", "bicubic") for o in ("vec", "default")),
 )
 def upsample_linear(call: Call) -> Any:
-    """Lines, or cubics, between elements."""
+    """Lines, or cubics, between elements; with `aa` over as many elements as one of the result has."""
     mode = "cubic" if "cubic" in call.target else "linear"
     coordinates = "align_corners" if call.get("align_corners", False) else "half_pixel"
-    return _resized(call, mode, coordinates=coordinates, cubic_coeff=-0.75 if mode == "cubic" else None)
+    if "_aa." not in call.target:
+        return _resized(call, mode, coordinates=coordinates, cubic_coeff=-0.75 if mode == "cubic" else None)
+    attrs = {"antialias": True, "exclude_outside": True, "cubic_coeff": -0.5 if mode == "cubic" else None}
+    return _resized(call, mode, coordinates=coordinates, **attrs)
 
 
 def _resized(call: Call, mode: str, **attrs: Any) -> Term:
