@@ -27,6 +27,11 @@ SHELLED = (
     "R3401",
 )  # whose lines run in processes of their own, as a user's do
 
+NOT_ADVISED = {
+    "E0001": "the stage before has said what to do",
+    "E0002": "it says what can be written there",
+}
+
 
 def _blocks(code: str) -> list[tuple[str, str, str]]:
     return FENCE.findall((EXPLAIN / f"{code}.md").read_text(encoding="utf-8"))
@@ -50,6 +55,12 @@ def _told(done: Done) -> list[str]:
         for text in (d["why"], d["suggestion"], *(label["note"] for label in d.get("labels", ())))
         if d["code"] not in REPORTED
     ]
+
+
+def _advices(done: Done, code: str) -> list[str]:
+    """What each diagnostic of a code advises."""
+    lines = [json.loads(line) for line in _stderr(done).splitlines() if line.startswith('{"diagnostics"')]
+    return [d["suggestion"] for line in lines for d in line["diagnostics"] if d["code"] == code]
 
 
 def test_every_raised_code_is_in_the_catalogue_and_every_entry_is_raised() -> None:
@@ -86,6 +97,12 @@ def test_entry_is_bilingual(code: str) -> None:
     assert [n for part in ("why", "suggestion") if part in entry for n in nouns_in(entry[part]["ja"])] == []
 
 
+def test_every_error_advises() -> None:
+    """What to type, but where there is a reason."""
+    silent = {code for code, entry in catalogue().items() if code[0] == "E" and "suggestion" not in entry}
+    assert silent <= set(NOT_ADVISED)
+
+
 @pytest.mark.parametrize("code", sorted(catalogue()))
 def test_page_fails_and_is_corrected(code: str) -> None:
     page = (EXPLAIN / f"{code}.md").read_text(encoding="utf-8")
@@ -99,5 +116,6 @@ def test_page_fails_and_is_corrected(code: str) -> None:
     run = run_in_shell if code in SHELLED else run_line
     assert f'"code": "{code}"' in _stderr(failed := run(f"{_asked(fails)} --lang=ja", broken.encode()))
     assert [told for told in _told(failed) if english_in(told)] == []
+    assert code[0] != "E" or code in NOT_ADVISED or all(_advices(failed, code))
     assert f'"code": "{code}"' not in _stderr(done := run(_asked(line), corrected.encode())), _stderr(done)
     assert failed.code in (0, 1) and done.code == 0, _stderr(done)

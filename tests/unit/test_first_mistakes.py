@@ -42,7 +42,14 @@ SAID = {
     "a dtype as NumPy calls it": ("tiny-front", cast_to("float16"), "did you mean fp16?"),
     "a dtype as C calls it": ("tiny-front", cast_to("double"), "did you mean fp64?"),
     "a dtype as torch calls it": ("tiny-front", cast_to("half"), "did you mean fp16?"),
-    "a dtype of a tensor": ("tiny-front", ADDED.replace(b"fp32", b"bfloat16", 1), "one of bf16\n"),
+    "a dtype of a tensor": ("tiny-front", ADDED.replace(b"fp32", b"bfloat16", 1), "did you mean bf16?\n"),
+    "a dtype of tiny text": (
+        "tiny-check",
+        b"tinyir 1.0 tiny\n\nmodel m\n  in  x : float32[M]\n  out y : fp32[M]\n\noutputs: x\n",
+        "did you mean fp32?",
+    ),
+    "a device as others call it": ("tiny-run --device=gpu", b"", "did you mean cuda?"),
+    "arrays in another format": ("tiny-run --out=o.csv", b"", "arrays are written as FILE.npz"),
     "a letter that no operand has": ("tiny-front", einsum("ij,jk->iq"), "no operand has q"),
     "a letter twice in the result": ("tiny-front", einsum("ij,jk->ii"), "the result has i twice"),
     "operands that are not there": ("tiny-front", einsum("ij->i"), "it is of 1 operands, and 2 are given"),
@@ -78,7 +85,7 @@ SAID = {
     "a dtype of the graph DSL": (
         "tiny-front",
         b"graph<N=1> main(x: float32[N]) -> (y: f32[N]) { return x }",
-        "      |                    ^^^^^^^\n  help: one of f32\n",
+        "      |                    ^^^^^^^\n  help: did you mean f32?\n",
     ),
     "a type that the graph DSL does not return": (
         "tiny-front",
@@ -170,3 +177,9 @@ def test_outputs_are_written_though_the_check_fails(tmp_path: Path) -> None:
     assert done.code == 1 and b"E1731" in done.err
     with np.load(tmp_path / "z.npz") as found:
         assert found["z"].shape == (4,)
+
+
+def test_a_dtype_that_others_call_so_has_its_edit() -> None:
+    for text in (ADDED.replace(b"fp32", b"float32", 1), cast_to("float16")):
+        fixed = run_line("tiny-front --fix", text)
+        assert b"float" not in fixed.out and fixed.out

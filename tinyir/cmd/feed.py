@@ -41,7 +41,14 @@ def feed_options(
     )
     size_options(parser)
     if has_out:
-        parser.add_argument("--out", metavar="FILE.npz", help="write the outputs here")
+        parser.add_argument("--out", metavar="FILE.npz", type=archive, help="write the outputs here")
+
+
+def archive(word: str) -> str:
+    """A file that arrays are written to."""
+    if Path(word).suffix not in ("", ".npz"):
+        raise argparse.ArgumentTypeError(f"{word!r} is of another format: arrays are written as FILE.npz")
+    return word
 
 
 def size_options(parser: argparse.ArgumentParser) -> None:

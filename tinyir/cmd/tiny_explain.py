@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 
-from ..ir.verify import nearest
+from ..ir.unknown import nearest
 from ..kit.cli import Session, parser_of, run
 from ..kit.diag import Refused, catalogue, refuse
 from ..kit.phrase import Phrase

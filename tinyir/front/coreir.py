@@ -19,7 +19,7 @@ from ..ir.attrs import show_attr
 from ..ir.model import Model, Origin, Tensor, show_name
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import DType, TensorType
-from ..ir.verify import nearest, unknown_name
+from ..ir.unknown import nearest, unknown_name
 from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass

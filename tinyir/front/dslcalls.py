@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..ir.expr import ONE, Expr
 from ..ir.rules import product
 from ..ir.types import TensorType
-from ..ir.verify import nearest
+from ..ir.unknown import nearest
 from ..kit.diag import refuse, refuse_all
 from ..kit.phrase import Phrase
 from .builder import Operand, Ref

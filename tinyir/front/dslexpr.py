@@ -14,7 +14,7 @@ from ..ir.expr import Expr
 from ..ir.read import name_of
 from ..ir.rules import holds_product
 from ..ir.types import DTYPES, TensorType, promote
-from ..ir.verify import unknown_name
+from ..ir.unknown import unknown_name
 from ..kit.diag import Diag, Label, Refused, refuse, refuse_all
 from ..kit.phrase import Listing, Phrase
 from ..kit.records import dataclass, field

@@ -24,7 +24,7 @@ from typing import Any
 from ..ir import tiny
 from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
-from ..ir.verify import nearest, unknown_name
+from ..ir.unknown import nearest, unknown_name
 from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace

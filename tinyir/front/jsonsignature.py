@@ -21,7 +21,7 @@ from ..ir.model import (
 )
 from ..ir.rules import fills, literal_shape
 from ..ir.types import DTYPES, TensorType
-from ..ir.verify import dtypes_like, nearest
+from ..ir.unknown import nearest, unknown_dtype
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from .builder import Builder, Place, Ref
@@ -61,8 +61,7 @@ class SignatureReader(Reader):
         word = self.expect(dtype_node, str, f"tensor {name}", entry, "dtype")
         shape = self.expect(shape_node, list, f"tensor {name}", entry, "shape")
         if word and word not in DTYPES:
-            near = dtypes_like(word)
-            self.fault("E0101", dtype_node, name, given=word, known=", ".join(near or DTYPES))
+            self.fault("E0101", dtype_node, name, **unknown_dtype(word))
         dims = []
         for dim in shape:
             size = None

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_right
 from typing import Any
 
-from ..ir.verify import nearest
+from ..ir.unknown import nearest
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
 from ..kit.records import dataclass

@@ -27,7 +27,8 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Tensor
 from ..ir.ops import OPS
 from ..ir.types import DTYPES, DType
-from ..ir.verify import nearest, reorders_symbols, unknown_name
+from ..ir.unknown import nearest, unknown_name
+from ..ir.verify import reorders_symbols
 from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from . import nodeops

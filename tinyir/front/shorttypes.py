@@ -7,7 +7,7 @@ from typing import Any
 
 from ..ir.read import read_at, read_type
 from ..ir.types import DTYPES, DType, TensorType
-from ..ir.verify import dtypes_like
+from ..ir.unknown import unknown_dtype
 from ..kit.diag import refuse
 from ..kit.span import span_of
 
@@ -30,9 +30,9 @@ def read_short(token: Any, whole: str) -> TensorType:
     text = str(token)
     word = text.partition("[")[0]
     if dtype_of(word) is None:
-        known = ", ".join(short(DTYPES[name]) for name in dtypes_like(word) or DTYPES)
         start = token.start_pos
-        raise refuse("E0101", given=word, known=known, span=span_of(whole, start, start + len(word)))
+        facts = unknown_dtype(word, lambda name: short(DTYPES[name]))
+        raise refuse("E0101", **facts, span=span_of(whole, start, start + len(word)))
     if word in LONG:
         text = LONG[word].name + text[len(word) :]
     return read_at(lambda _: read_type(text), token, whole)

@@ -16,6 +16,7 @@ from ..kit.span import Span, span_of
 from ..kit.text import Grammar, is_count, is_word, token_span
 from .expr import Bound, Expr
 from .types import DTYPES, TensorType
+from .unknown import unknown_dtype
 
 GRAMMAR = Grammar("expr", ("dims", "exprs", "guard", "attrs", "expr"))
 
@@ -125,7 +126,7 @@ def read_type(text: str) -> TensorType:
     `text`."""
     dtype, _, inside = text.partition("[")
     if dtype not in DTYPES:
-        raise refuse("E0101", given=dtype, known=", ".join(DTYPES), span=span_of(text, 0, len(dtype)))
+        raise refuse("E0101", **unknown_dtype(dtype), span=span_of(text, 0, len(dtype)))
     dims = [d.strip() for d in inside[:-1].split(",")] if inside != "]" else []
     if all(is_count(d) or is_word(d) for d in dims):
         return TensorType(DTYPES[dtype], tuple(Expr.of(int(d) if is_count(d) else d) for d in dims))

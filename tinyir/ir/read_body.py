@@ -39,7 +39,7 @@ from .ops import REGION_OPS
 from .read import expr_of, exprs_of, guard_of, name_of, read_at, read_attrs
 from .rules import holds_product
 from .types import DTYPES, DType, number_of
-from .verify import nearest, unknown_name
+from .unknown import nearest, unknown_dtype, unknown_name
 
 RANDOM_ATTRS = {"seed": ("int", True), "offset": ("int", True)}
 _UNTYPED = DTYPES["fp64"]  # of a literal until its neighbour is known
@@ -97,7 +97,7 @@ def _settle(trees: list[Any], names: Names) -> tuple[Body, ...]:
 def dtype_named(token: Any, names: Names) -> DType:
     """The dtype that a token names. Raises Refused (E0101)."""
     if str(token) not in DTYPES:
-        raise refuse("E0101", names.at, given=str(token), known=", ".join(DTYPES), span=token_span(token))
+        raise refuse("E0101", names.at, **unknown_dtype(str(token)), span=token_span(token))
     return DTYPES[str(token)]
 
 

@@ -29,6 +29,7 @@ from .model import Model, Origin, check_model, model_of, origin_of, read_schema,
 from .ops import OPS
 from .read import name_of, read_at, read_attrs, read_type
 from .types import TensorType, round_to
+from .unknown import nearest
 
 STAGE = "tiny"
 GRAMMAR = Grammar("tiny")
@@ -139,7 +140,7 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
                 Diag(
                     "E0105",
                     name,
-                    {"op": str(op_token), "near": ", ".join(verify.nearest(str(op_token), OPS))},
+                    {"op": str(op_token), "near": ", ".join(nearest(str(op_token), OPS))},
                     token_span(op_token),
                 )
             ]

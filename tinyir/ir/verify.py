@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..kit.diag import Diag, Label, Refused
@@ -12,36 +12,7 @@ from .expr import ONE, Bound, Expr
 from .model import is_fixed
 from .ops import OPS
 from .rules import infer
-from .types import DTYPES
-
-MOST_LISTED = 8
-OTHER_NAMES = {"fp16": "half", "i64": "long", "fp8e4m3": "fp8"}  # beside NumPy's and C's
-
-
-def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """Up to three known words that `word` may have meant, or all of a short list."""
-    import difflib
-
-    words = list(known)
-    close = difflib.get_close_matches(word.upper(), dict.fromkeys(w.upper() for w in words), 3, 0.5)
-    return [w for c in close for w in words if w.upper() == c][:3]
-
-
-def unknown_name(name: str, known: Iterable[str]) -> dict[str, str]:
-    """The facts of a name that is not known (E0202, E1605): the words near it, else the first that there are."""
-    words = list(known)
-    near = ", ".join(nearest(name, words))
-    listed = ", ".join([*words[:MOST_LISTED], *(["..."] if len(words) > MOST_LISTED else [])])
-    advice = (
-        Phrase("near it: {near}", near=near) if near else Phrase("known here: {known}", known=listed) if listed else ""
-    )
-    return {"name": name, "near": near, "advice": advice}
-
-
-def dtypes_like(word: str) -> list[str]:
-    """The dtypes that a word may have meant: the one that others call so, or those that are spelled alike."""
-    named = [d.name for d in DTYPES.values() if word.lower() in (d.numpy, d.cuda, OTHER_NAMES.get(d.name))]
-    return named or nearest(word, DTYPES)
+from .unknown import unknown_name
 
 
 def chain_of(name: str, values: Mapping[str, Any]) -> list[str]:

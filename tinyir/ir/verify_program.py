@@ -10,7 +10,7 @@ from ..kit.phrase import Listing, Phrase
 from .expr import Expr
 from .in_place import homes_of, owner_of
 from .model import is_exchanged, memory_type
-from .verify import unknown_name
+from .unknown import unknown_name
 
 SIGNATURE = Phrase("the signature")
 PLACES = ("gmem", "deferred")  # of a buffer: in memory, or on the chip between two regions

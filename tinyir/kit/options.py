@@ -84,6 +84,9 @@ class Completion(argparse.Action):
         parser.exit()
 
 
+_CALLED = {"gpu": "cuda", "nvidia": "cuda", "numpy": "cpu", "host": "cpu", "simulator": "sim"}  # devices elsewhere
+
+
 class Parser(argparse.ArgumentParser):
     """argparse, whose help and faults go to a full disk or a closed pipe without a second fault at exit. An option with
     a value that may be left out (`--remarks`, `--remarks=json`) never takes the next word, which is the file."""
@@ -152,7 +155,9 @@ class Parser(argparse.ArgumentParser):
         unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
         choice = re.search(r"'([^']*)' (?:\(choose from|is not one of) (.*)", message)
         near = nearest(unknown[1], known) if unknown else ""
-        near = near or (nearest(choice[1], re.findall(r"[\w.-]+", choice[2])) if choice else "")
+        if choice and not near:
+            known = re.findall(r"[\w.-]+", choice[2])
+            near = nearest(choice[1], known) or (_CALLED.get(choice[1].lower(), "") if "cuda" in known else "")
         said = faulted(message + (f"; did you mean {near}?" if near else ""), self.lang)
         self.print_usage(sys.stderr)
         self.exit(2, f"{self.prog}: {faulted('error', self.lang)}: {said}\n")

@@ -14,7 +14,7 @@ from .span import Span, span_of
 
 WORDS = ("given", "op", "key", "word")  # facts that are a word of a language as it was written
 NAMES = ("name", "tensor")  # and a name that the text gives: another one near it may be no mistake
-MEANT = ("near", "known")  # facts that list the words that there are
+MEANT = ("meant", "near", "known")  # facts that list the words that there are; the first is surely what was meant
 
 
 def with_edits(diags: Iterable[Diag], text: str, has_names: bool = True) -> list[Diag]:
@@ -35,7 +35,7 @@ def edit_of(d: Diag, text: str, written: Sequence[str] = (*WORDS, *NAMES)) -> Ed
         word = str(d.facts.get(key, "")).rpartition(" ")[2].removeprefix("%")
         if not word or word in candidates:
             continue
-        close = nearest(word, candidates)
+        close = candidates[0] if "meant" in d.facts else nearest(word, candidates)
         place = _place(text, d.span, word) if close else None
         if place is not None:
             return Edit(place, close)

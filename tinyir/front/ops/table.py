@@ -16,7 +16,7 @@ from typing import Any
 
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
-from ...ir.verify import dtypes_like, nearest
+from ...ir.unknown import dtypes_like, nearest
 from ...kit.diag import Diag
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
@@ -117,7 +117,8 @@ def check_attrs(op: FrontOp, given: Mapping[str, Any], at: str) -> tuple[Attrs, 
             checked[attr.name] = None
             near = dtypes_like(item) if attr.kind == "dtype" and isinstance(item, str) else []
             words = Phrase("a dtype: did you mean {near}?", near=", ".join(near)) if near else expected(attr)
-            faults.append(Diag("E0103", at, {"key": attr.name, "expected": words}))
+            sure = {"given": item, "meant": near[0]} if len(near) == 1 else {}
+            faults.append(Diag("E0103", at, {"key": attr.name, "expected": words, **sure}))
             continue
         numbers = value if isinstance(value, tuple) else (value,)
         if not all(_is_in_range(n, attr) for n in numbers):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...ir.expr import Expr
-from ...ir.verify import nearest
+from ...ir.unknown import nearest
 from ...kit.diag import Refused, refuse
 from ...kit.phrase import Phrase
 from ..ops.table import read_dim

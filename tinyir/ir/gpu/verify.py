@@ -12,7 +12,7 @@ from ...kit.work import count, span
 from ...target.arch import ARCHS
 from ..body import Binary, Index, Literal, Random, Read, Ref, Select, Ternary, Unary, show_body
 from ..expr import Expr
-from ..verify import unknown_name
+from ..unknown import unknown_name
 from . import nodes
 from .accesses import check_vectors
 from .across import ACROSS
