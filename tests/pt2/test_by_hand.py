@@ -455,3 +455,14 @@ def test_changed_bytes_are_read_or_refused(seed: int) -> None:
             front.read(to_json(cut, "net.pt2"))
         except Refused:
             pass
+
+
+def test_a_size_that_no_expression_says_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    """Sizes that only assertions ask may be anything, as of parts of a resized image."""
+    odd = {"s": {"as_expr": {"expr_str": "Piecewise((1, Eq(u3, 1)), (0, True))", "hint": None}}}
+    nodes = [node("relu.default", ["y"], self="x")]
+    net = model({"x": (FLOAT, [4])}, nodes, {"y": (FLOAT, [4])}, sizes=odd)
+    (found,) = played(archive(net, {}), tmp_path, X.reshape(-1)[:4])
+    assert found.tolist() == [0, 1, 2, 3]
+    nodes = [node("expand.default", ["y"], self="x", size={"as_sym_ints": [{"as_name": "s"}]})]
+    assert codes(archive(model({"x": (FLOAT, [1])}, nodes, {"y": (FLOAT, [1])}, sizes=odd), {})) == ["E0141"]

@@ -53,7 +53,7 @@ class _Graph:
         self.archive, self.graph, self.signature = archive, graph, signature
         self.values: dict[str, Any] = {}
         self.faults: list[Diag] = []
-        self.sizes = {n: size_of(s) for n, s in graph["sym_int_values"].items() if "as_expr" in s}
+        self.sizes = {n: s for n, s in graph["sym_int_values"].items() if "as_expr" in s}  # read where they are used
         self.buffers: dict[str, str] = {}  # of the module, and the inputs of the graph that they are
         self.inputs, self.bound = self._inputs()
         self.outputs = self._outputs()
@@ -476,5 +476,8 @@ class _Graph:
             if isinstance(found, int):
                 return found
             raise refuse("E0141", name, reason=Phrase("the size {name} is not stated", name=name))
-        size = self.sizes[name].substitute(self.given)
+        try:
+            size = size_of(self.sizes[name]).substitute(self.given)
+        except ValueError as fault:
+            raise refuse("E0141", name, reason=str(fault)) from None
         return size if size.constant is None else size.constant
