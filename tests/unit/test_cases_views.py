@@ -8,6 +8,7 @@ import pytest
 
 from tinyir.ir.read import read_expr
 
+from ..commands import run_line
 from .stages import Stages, graph, needs_host_compiler
 
 # --- A1: a padded axis split and merged again lost its mask and kept only a shifted offset (tinygrad 2844)
@@ -190,3 +191,23 @@ def test_integer_divisions(fn: str, wanted: list[int]) -> None:
         {"a": np.array([-7, 7, 7, -7], np.int32), "b": np.array([2, -2, 2, -2], np.int32)},
         {"y": np.array(wanted, np.int32)},
     )
+
+
+def test_a_copy_that_is_read_across_no_more_with_its_axes_merged_is_planned() -> None:
+    """Channels and rows of images as steps of a recurrent network, written for a product alone."""
+    text = b"""tinyir 1.0 region
+
+model t
+  in  x : fp32[2, 2, 10, 16]
+  out y : fp32[10, 32, 2]
+
+program t
+
+region r
+  in  x : fp32[2, 2, 10, 16]
+  out y : fp32[10, 32, 2]
+  for i0: 10, i1: 32, i2: 2
+  yield y[i0, i1, i2] = x[i2, i1 - 2*floor(i1/2), i0, floor(i1/2)]
+"""
+    done = run_line("tiny-plan", text)
+    assert done.code == 0, done.err

@@ -64,7 +64,7 @@ def _is_copy(one: Yield) -> bool:
 
 
 def _joined(region: Region, name: str, other: str) -> Region:
-    """The copy with the axes before this one as parts of it, up to the `other`."""
+    """The copy with the axes before this one as parts of it, up to the `other`, as long as it is read across."""
     at = next(n for n, axis in enumerate(region.iters) if axis.name == name)
     before, axis = region.iters[at - 1], region.iters[at]
     if not at or before.name == other or before.size.constant is None or axis.size.constant is None:
@@ -82,7 +82,8 @@ def _joined(region: Region, name: str, other: str) -> Region:
         for y in region.yields
     )
     iters = (*region.iters[: at - 1], Axis(name, before.size * axis.size), *region.iters[at + 1 :])
-    return _joined(replace(region, iters=iters, yields=yields), name, other)
+    made = replace(region, iters=iters, yields=yields)
+    return _joined(made, name, other) if crossed_reads(made) else region
 
 
 @functools.lru_cache(maxsize=4096)
