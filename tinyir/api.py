@@ -398,7 +398,8 @@ def _texts_of(
         given = source.text if stage == "cu" else None
         return (Saved(language_of("cu").show(module) if given is None else given, module),)
     book = lowered_from(stage, module, "index") if stage in ("tiny", "index") else None
-    module = lowered_from(stage if book is None else "index", module if book is None else book, "region")
+    blocks = lowered_from("index", book, "poly") if book is not None else module if stage == "poly" else None
+    module = module if blocks is None else lowered_from("poly", blocks, "region")
     found: dict[Any, Saved] = {}
     stated = sorted(module.model.shape_sets, key=lambda s: s.name)
     for one in [None] if invariant or len(stated) < 2 else stated:
@@ -412,7 +413,9 @@ def _texts_of(
             made = lower_to("cu", kernels, target, card)
             text = language_of("cu").show(made)
             with begin(text, tuple(dict.fromkeys(launch.entry for launch in made.launches))):
-                _must_hold(language_of("index").confirm(book) if book is not None and not found else [])
+                if not found:
+                    _must_hold(language_of("index").confirm(book) if book is not None else [])
+                    _must_hold(language_of("region").confirm(module, blocks))
                 _must_hold(language_of("gpu").check(kernels))
                 _must_hold(language_of("cu").check(made))
             found[key] = Saved(text, made, sets=sizes)

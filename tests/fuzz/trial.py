@@ -241,8 +241,8 @@ def _stages(module: tiny.Module, arrays: Arrays, arch: str, device: str, seed: i
     for stage in STAGES[1:]:
 
         def lowered(stage: str = stage) -> list[Fault]:
-            found["text"] = lower_to(stage, found["text"], arch)
-            return _complaints(stage, found["text"])
+            before, found["text"] = found["text"], lower_to(stage, found["text"], arch)
+            return _complaints(stage, found["text"], before)
 
         yield attempt(stage, lowered)
         if player := {"index": play_book, "region": play_region}.get(stage):
@@ -259,14 +259,15 @@ def _stages(module: tiny.Module, arrays: Arrays, arch: str, device: str, seed: i
     )
 
 
-def _complaints(stage: str, text: Any) -> list[Fault]:
-    """What the language says of a text that its own maker has made, and of what comes back from it."""
+def _complaints(stage: str, text: Any, before: Any = None) -> list[Fault]:
+    """What the language says of a text that its own maker has made of the one before it, and of what comes back from
+    it."""
     language = language_of(stage)
     wrong = [d for d in language.check(text) if d.is_error]
     if not wrong and language.parse(language.show(text)) != text:
         return [Fault(stage, "another text", "what is printed does not read as what was printed")]
     if not wrong and hasattr(language, "validate"):
-        wrong = [d for d in (*language.validate(text), *language.confirm(text)) if d.is_error]
+        wrong = [d for d in (*language.validate(text), *language.confirm(text, before)) if d.is_error]
     return [Fault(stage, f"refused {d.code}", f"{d.at} {dict(d.facts)}") for d in wrong[:1]]
 
 

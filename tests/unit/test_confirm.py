@@ -82,3 +82,37 @@ def test_a_wrong_lowering_is_a_fault_of_ours(monkeypatch: pytest.MonkeyPatch, tm
     for line in ("tiny-index", "tinyc --emit=index"):
         done = run_line(line, text)
         assert (done.code, done.out) == (70, b"") and b"E1221" in done.err
+
+
+PADDED = """tinyir 1.0 tiny
+
+model m
+  in  x : fp32[M, 5]
+  out y : fp32[M + 3, 5]
+shapes default {M=4}
+
+  %p = PAD(x) {pad=[[1, 2], [0, 0]]} : fp32[M + 3, 5]
+  %y = NEG(%p) : fp32[M + 3, 5]
+
+outputs: y=%y
+"""
+
+
+def test_isl_is_not_asked_of_a_pad_that_the_book_says_word_for_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    right = validate._Validation._found
+    monkeypatch.setattr(validate._Validation, "_found", lambda *given: [asked.append(given[1].name), right(*given)][1])
+    module = to_index.lower(tiny.parse(PADDED))
+    assert LANGUAGE.confirm(module) == [] and asked == []
+    for field, change in (("lower", 1), ("upper", -1)):
+        for at in range(2):  # the pad, and what reads through it
+            asked.clear()
+            entry = module.entries[at]
+            first, *others = entry.sources[0].pieces
+            (bound,) = first.guard
+            guard = (replace(bound, **{field: getattr(bound, field) + change}),)
+            access = replace(entry.sources[0], pieces=(replace(first, guard=guard), *others))
+            reads = (access,) if at == 0 else entry.reads
+            entries = [*module.entries]
+            entries[at] = replace(entry, reads=reads, sources=(access,))
+            assert [d.code for d in LANGUAGE.confirm(replace(module, entries=tuple(entries)))] == ["E1221"] and asked

@@ -9,6 +9,7 @@ import pytest
 from tinyir.ir import gpu, plan
 from tinyir.kit import held, work
 from tinyir.kit.kept import place_of
+from tinyir.lower import CONFIRMED
 
 from ..commands import ROOT, run_in_shell
 from .effort import counted
@@ -65,7 +66,7 @@ def test_the_pipe_checks_each_text_once() -> None:
         stage = command.removeprefix("tiny-")
         wanted = ["parse", "held", "lower", f"check {stage}", "show"]
         found = steps(done.err, command)
-        assert found[:5] == wanted and found[5:] in ([], ["confirm"][: stage == "index"]), done.err.decode()
+        assert found[:5] == wanted and found[5:] in ([], ["confirm"][: stage in CONFIRMED]), done.err.decode()
     again = run_in_shell(f"tiny-front {SAMPLE}.json | tiny-index --time")
     assert "confirm" not in steps(again.err, "tiny-index")  # this book was asked of isl before
 

@@ -180,7 +180,9 @@ class _Validation:
         a state on what reads its old value."""
         for block in blocks.values():
             for source in dict.fromkeys(r.source for r in block.reads if r.source in blocks):
-                yield (source, block.name, "true"), self._dependence(blocks[source], block, source)
+                relation = self._dependence(blocks[source], block, source)
+                if relation is not None:
+                    yield (source, block.name, "true"), relation
         state_of = {output: state for state, output in self.module.index.tiny.model.states().items()}
         for result in self.module.index.tiny.results:
             state, writer = state_of.get(result.output), blocks.get(result.value)
@@ -188,20 +190,23 @@ class _Validation:
                 continue
             for block in blocks.values():
                 if block is not writer and any(r.source == state for r in block.reads):
-                    relation = self._dependence(writer, block, state).reverse()
-                    yield (block.name, writer.name, "anti"), relation
+                    relation = self._dependence(writer, block, state)
+                    if relation is not None:
+                        yield (block.name, writer.name, "anti"), relation.reverse()
 
     def _dependence(self, writer: Block, reader: Block, source: str) -> Any:
         """From the instances that write an element to those that read it as one of `source`, the written value or the
-        state that is kept in it."""
+        state that is kept in it; None where an edited text reads nothing of it."""
         import islpy as isl
 
         wrote = self._map(writer.write).intersect_domain(self._set(writer.domain))
-        total = None
+        total: Any = None
         for read in (r for r in reader.reads if r.source == source):
             seen = self._map(read.relation).intersect_domain(self._set(reader.domain))
             if source != writer.name:
                 seen = seen.set_tuple_name(isl.dim_type.out, self.names[writer.name])
+            if not wrote.get_space().tuple_is_equal(isl.dim_type.out, seen.get_space(), isl.dim_type.out):
+                continue  # an edited read of something else, which the block has been told of
             through = wrote.apply_range(seen.reverse())
             total = through if total is None else total.union(through)
         return total

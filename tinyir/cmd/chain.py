@@ -10,6 +10,7 @@ from ..kit.cli import Session, must_be_faultless
 from ..kit.diag import refuse
 from ..kit.held import is_marked, mark
 from ..kit.phrase import Phrase
+from ..lower import CONFIRMED
 from . import tiny_plan, tiny_region
 from .source import must_hold
 from .stage import language_of, lowered, stage_of
@@ -41,8 +42,11 @@ def chain(session: Session, text: str, last: str) -> Iterator[tuple[str, Any]]:
     yield stage, module
     args = session.args
     keywords = {"region": tiny_region.chosen(args), "plan": tiny_plan.chosen(args)}
+    goal = CONFIRMED[STAGES.index(last) >= STAGES.index(CONFIRMED[1])]
+    asked = f"{goal} {keywords['region']}\n{text}"
+    is_confirmed = STAGES.index(stage) < STAGES.index(goal) and is_marked(asked)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
-        chosen = keywords.get(following, {})
+        chosen, before = keywords.get(following, {}), module
         module = session.timed(
             following,
             lambda: lowered(following, module, session.notes, bool(args.remarks), chosen),  # noqa: B023
@@ -51,8 +55,9 @@ def chain(session: Session, text: str, last: str) -> Iterator[tuple[str, Any]]:
             module = session.timed("tuned", lambda: tiny_plan.with_tuned(module, args, session.notes))  # noqa: B023
         found = session.timed(f"check {following}", lambda: language_of(following).check(module))  # noqa: B023
         must_be_faultless(found)
-        if following == "index" and not is_marked(asked := f"{following}\n{text}"):
-            must_be_faultless(language_of("index").confirm(module))
-            mark(asked)
+        if following in CONFIRMED and not is_confirmed:
+            must_be_faultless(language_of(following).confirm(module, before))
+            if following == goal:
+                mark(asked)
         must_hold(session, found)  # the next filter of a pipe gives the warnings of what it reads
         yield following, module

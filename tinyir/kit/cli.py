@@ -307,9 +307,10 @@ def filter_main(
         found = session.timed(f"check {language.STAGE}", lambda: language.check(result))
         must_be_faultless(found)
         text = session.timed("show", lambda: language.show(result))
-        if not found and not is_marked(text):
-            must_be_faultless(language.confirm(result))
-            mark(text)  # what was lowered states what its program means: the next filter need not ask
+        if not found and not is_marked(asked := f"{session.text}{text}"):
+            must_be_faultless(language.confirm(result, module))
+            mark(asked)  # this text was lowered to that one, which
+            mark(text)  # states what its program means: the next filter need not ask
         session.write(text)
 
     return run(name, args, body)

@@ -47,15 +47,22 @@ class Language:
         filter and no question to isl beyond it."""
         return _validated(self.STAGE, module)
 
-    def confirm(self, module: Any) -> list[Diag]:
-        """What a module that was just lowered states and its program does not mean. Of a book each map is held against
-        the ops that it is of, for all sizes, and each kind of access once (E1221, E1223, E1304), as far as isl answers
-        within MOST_STEPS. Nothing is asked of other stages."""
+    def confirm(self, module: Any, before: Any = None) -> list[Diag]:
+        """What a module that was just lowered from `before` states and its program does not mean. Of a book each map is
+        held against the ops that it is of, for all sizes, and each kind of access once (E1221, E1223, E1304), as far as
+        isl answers within MOST_STEPS. Of regions a few elements of each output are what the book says (E1414). Nothing
+        is asked of other stages."""
+        from ..kit.work import count, span
+
+        if self.STAGE == "region" and before is not None:
+            from ..play.confirm import confirm
+
+            with span("confirm"):
+                return confirm(before, module)
         if self.STAGE != "index":
             return []
         from ..analysis.validate import validate_index
         from ..ir.sets import within_steps
-        from ..kit.work import count, span
 
         found: list[Diag] | None = None
         with span("confirm"), within_steps(MOST_STEPS):
@@ -63,6 +70,9 @@ class Language:
         if found is None:
             count("books unconfirmed")
         return found or []
+
+
+CONFIRMED = ("index", "region")  # stages with something to confirm
 
 
 def language_of(stage: str) -> Language:

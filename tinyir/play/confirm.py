@@ -1,0 +1,229 @@
+"""Translation validation of values: what regions write is what the book says, at a few elements of each output.
+
+Of each write of each region a few points are asked, the first and the last among them, with numbers that are drawn.
+What the region reads from memory is given to both sides (`play.elements`), so that no element reaches back further than
+its region. Where they differ, what is given may be what another value is too, or be kept in another order: then it is
+computed as well, further and further back. Where they still differ, the outputs of both are played on NumPy.
+
+It costs steps, which are bounded; what they do not reach, and what is too large to be played, is counted as `writes
+unconfirmed`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..ir import poly, region
+from ..ir.model import is_exchanged
+from ..ir.region import Region, Yield
+from ..kit.diag import Diag, Refused
+from ..kit.groups import lists_of
+from ..kit.records import dataclass
+from ..kit.work import count
+from .elements import BookElements, Held, Numbers, RegionElements, alike
+from .scalar import Unsaid
+
+MOST_STEPS = 4000  # of a point of a region, and
+MOST_BACK = 40_000  # of one that differs at first
+POINTS = ((2_000, 6), (20_000, 3), (400_000, 1))  # of a write, where a text has taken fewer steps; behind them none
+SIZES = (5, 7, 6, 9)  # of the symbols in turn
+INFINITE = 1 << 30
+DEPTHS = (1, 2, INFINITE)
+MOST_PLAYED = 1 << 36  # elements of all values, with those that are folded
+UNSAID = (Unsaid, ArithmeticError, LookupError, RecursionError, ValueError)  # at sizes that no input has, too
+Env = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A yield of a region to a tensor that is to hold a value: an output of the model, or a buffer, which is called as
+    what it holds."""
+
+    region: Region
+    item: Yield
+    held: Held
+
+
+def confirm(program: poly.Module, module: region.Module) -> list[Diag]:
+    """A diagnostic (E1414) for an output that the regions give another number than the book."""
+    found = _Values(program, module)
+    unconfirmed = found.unconfirmed()
+    said = found.played() if unconfirmed else []
+    count("element steps", found.steps)
+    if said is None:
+        count("writes unconfirmed", unconfirmed)
+    return said or []
+
+
+class _Values:
+    def __init__(self, program: poly.Module, module: region.Module):
+        self.book, self.module, self.model = program.index, module, module.model
+        self.given = {t.name: Held(t.name, is_exchanged(t)) for t in self.model.inputs}
+        self.buffers = {t.name: t for t in module.program.buffers}
+        self.writers = lists_of((t.name, one) for one in module.program.regions for t in one.outputs)
+        self.by_book, self.by_regions = BookElements(self.book), RegionElements(module)
+        self.sizes = self._sizes()
+        self.steps = 0
+
+    def _sizes(self) -> dict[str, int]:
+        """Small sizes where every axis has points, else those of a shape set."""
+        bounds = [self.model.range_of(symbol) for symbol in self.model.symbols()]
+        small = {b.symbol: min(max(size, b.low), b.high) for b, size in zip(bounds, itertools.cycle(SIZES))}
+        is_full = all(a.size.evaluate(small) > 0 for e in self.book.entries for a in e.axes)
+        return small if is_full or not self.model.shape_sets else dict(self.model.shape_sets[0].sizes)
+
+    def unconfirmed(self) -> int:
+        """How many writes are not seen to be what the book says."""
+        unconfirmed, claims = 0, self._claims()
+        for one in self.module.program.regions:
+            writes = [_Write(one, item, claims[item.output]) for item in one.yields if item.output in claims]
+            for write in self._differing(writes):
+                held = self._held(write)
+                unconfirmed += held is None
+                claims[write.item.output] = held or write.held
+            self.given |= {t.name: claims[t.name] for t in one.outputs if t.name in claims}
+        return unconfirmed
+
+    def _claims(self) -> dict[str, Held]:
+        """What each tensor holds that regions write."""
+        types, found = self.book.tiny.type_of(), dict[str, Held]()
+        for name, t in self.buffers.items():
+            if name in self.writers and name in types:
+                is_turned = types[name].shape != t.type.shape
+                if types[name].shape == Held(name, is_turned).place(t.type.shape):
+                    found[name] = Held(name, is_turned)
+        state_of = {output: state for state, output in self.model.states().items()}
+        for result in self.book.tiny.results:
+            tensor = state_of.get(result.output, result.output)
+            declared = self.model.input(tensor) or self.model.output(tensor)
+            found[tensor] = Held(result.value, declared is not None and is_exchanged(declared))
+        return found
+
+    # --- single elements
+
+    def _differing(self, writes: Sequence[_Write]) -> list[_Write]:
+        """The writes of one region that differ at some point where what it reads is given, or that do not say."""
+        asked, wrong = dict.fromkeys(range(len(writes)), 0), set[int]()
+        most = next((points for steps, points in POINTS if self.steps < steps), 0)
+        for number, env in enumerate(self._points(writes[0].region, most) if writes else ()):
+            here = [n for n in asked if asked[n] < most and n not in wrong and _holds(writes[n].item, env)]
+            if here:
+                self._begin(writes[0].region, number, 0)
+            for n in here:
+                asked[n] += 1
+                if not self._is_same(writes[n], env):
+                    wrong.add(n)
+        return [write for n, write in enumerate(writes) if n in wrong or not asked[n]]
+
+    def _is_same(self, write: _Write, env: Env) -> bool:
+        """Whether a region writes what the book says, at a point; False where one does not say."""
+        before = self.numbers.steps
+        try:
+            found = self.by_regions.yielded(write.region, write.item, env)
+            place = write.held.place(tuple([e.evaluate(env) for e in write.item.index]))
+            return alike(found, self.by_book.element(write.held.value, place))
+        except UNSAID:
+            return False
+        finally:
+            self.steps += before - self.numbers.steps
+
+    def _begin(self, one: Region, seed: int, depth: int) -> None:
+        """Both sides with numbers of their own, for what is given to a region."""
+        given = self._given_to(one, depth)
+        most = MOST_BACK if depth else MOST_STEPS
+        self.numbers = Numbers(seed, most, is_positive=bool(seed % 2), is_whole=depth == INFINITE)
+        self.by_regions.begin(self.sizes, self.numbers, given)
+        self.by_book.begin(self.sizes, self.numbers, {held.value for held in given.values()})
+
+    def _points(self, one: Region, most: int) -> Iterator[Env]:
+        """Points of a region's axes: the first, the last and others; one alone is none of the two."""
+        spans = {a.name: a.size.evaluate(self.sizes) for a in one.iters}  # pyright: ignore - axes of `for` have sizes
+        draw = random.Random(len(spans))
+        for number in range(4 * most if all(size > 0 for size in spans.values()) else 0):
+            drawn = {n: draw.randrange(size) for n, size in spans.items()}
+            ends = {n: 0 if number == 0 else size - 1 for n, size in spans.items()}
+            yield {**self.sizes, **(ends if number < 2 and most > 1 else drawn)}
+
+    def _given_to(self, one: Region, depth: int) -> dict[str, Held]:
+        """What a region is given, and the regions that make what it is not given: those of `depth` steps back."""
+        found: dict[str, Held] = {}
+        pending, seen = [(t.name, depth) for t in one.inputs], set[tuple[str, int]]()
+        while pending:
+            name, left = pending.pop()
+            if (name, left) in seen:
+                continue
+            seen.add((name, left))
+            if name in self.given and (left <= 0 or name not in self.writers):
+                found[name] = self.given[name]
+                continue
+            pending += [(t.name, left - 1) for maker in self.writers.get(name, ()) for t in maker.inputs]
+            alias = self.buffers[name].attr("alias") if name in self.buffers else None
+            if alias is not None:
+                pending.append((alias, left))
+        return found
+
+    def _held(self, write: _Write) -> Held | None:
+        """What a tensor holds where more is computed than what a region reads, or where a buffer is turned; None where
+        that is not seen."""
+        if any(self._agrees(write, depth) for depth in DEPTHS):
+            return write.held
+        held = Held(write.held.value, not write.held.is_turned)
+        is_free = write.item.output in self.buffers and len(write.item.index) > 1
+        return held if is_free and self._agrees(_Write(write.region, write.item, held), 0) else None
+
+    def _agrees(self, write: _Write, depth: int) -> bool:
+        """Whether both sides are the same at a few points."""
+        points = [env for env in self._points(write.region, 3) if _holds(write.item, env)][:3]
+        for number, env in enumerate(points):
+            self._begin(write.region, number, depth)
+            if not self._is_same(write, env):
+                return False
+        return True
+
+    # --- whole outputs
+
+    def played(self) -> list[Diag] | None:
+        """The first output that the regions give another number than the book on random inputs; None where that would
+        take too long."""
+        spans = [[a.size.evaluate(self.sizes) for a in e.axes] for e in self.book.entries]
+        if sum(map(math.prod, spans)) > MOST_PLAYED:
+            return None
+        try:
+            return self._played(self.sizes)
+        except Refused:  # sizes that no input has
+            return None
+
+    def _played(self, sizes: Env) -> list[Diag]:
+        import numpy as np
+
+        from .book import play as play_book
+        from .kernel import differing, numbers
+        from .region import play as play_regions
+        from .roles import positive_inputs
+        from .roundings import spread_of
+
+        arrays: dict[str, Any] = {}
+        for seed, t in enumerate(self.model.inputs):
+            drawn = numbers([d.evaluate(sizes) for d in t.type.shape], t.type.dtype, seed)
+            arrays[t.name] = np.abs(drawn) if t.name in positive_inputs(self.book) else drawn
+        wanted, found = (
+            play(one, arrays, sizes) for play, one in ((play_book, self.book), (play_regions, self.module))
+        )
+        spread: dict[str, Any] = {}
+        for name, right in wanted.items():
+            given = found[name], right, self.model.output(name).type.dtype, np.ones(right.shape, bool)  # pyright: ignore
+            if len(differing(*given)) and not spread:  # by what roundings on the way do?
+                spread = spread_of(self.module, arrays, sizes)
+            wrong = differing(*given, moved=spread.get(name, 0))
+            if len(wrong):
+                at = tuple(int(i) for i in wrong[0])
+                return [Diag("E1414", name, {"tensor": name, "at": [*at], "found": given[0][at], "wanted": right[at]})]
+        return []
+
+
+def _holds(item: Yield, env: Env) -> bool:
+    return all(b.holds(env) for b in item.guard)
