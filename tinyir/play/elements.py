@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir import index, region
@@ -153,9 +153,12 @@ class BookElements:
         self._values, self._entries = module.tiny.value_of(), module.entry_of()
         self._types, self._model = module.tiny.type_of(), module.tiny.model
 
-    def begin(self, sizes: Env, numbers: Numbers, given: Container[str]) -> BookElements:
-        """From now on with these numbers, for inputs of the model and for the values in `given`."""
+    def begin(self, sizes: Env, numbers: Numbers, given: Collection[str]) -> BookElements:
+        """From now on with these numbers, for inputs of the model and for the values in `given`. Where one of these is a
+        movement, what is read through it is read in single steps, which end there."""
         self._sizes, self._numbers, self._given = sizes, numbers, given
+        values = (self._values[name] for name in given if name in self._values)
+        self._is_stepping = any(OPS[value.op].is_movement for value in values)
         self._known: dict[tuple[str, At], Number] = {}
         return self
 
@@ -198,7 +201,9 @@ class BookElements:
         return self._read(value, 0, env)  # a movement
 
     def _read(self, value: Any, operand: int, env: Env) -> Number:
-        found = self._entries[value.name].sources[operand].at(env)  # pyright: ignore - it reads alone
+        entry = self._entries[value.name]
+        accesses = entry.reads if self._is_stepping else entry.sources
+        found = accesses[operand].at(env)  # pyright: ignore - it reads alone
         return self.element(*found) if isinstance(found, tuple) else found
 
     def _points(self, axes: Sequence[Any]) -> Iterator[dict[str, int]]:
