@@ -52,7 +52,8 @@ def test_a_filter_imports_what_it_needs(command: str) -> None:
 
 def test_no_garbage_is_looked_for_at_the_end() -> None:
     script = (
-        "import sys, atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.isenabled())); "  # the last
+        "import sys, atexit, gc; "
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0, gc.isenabled())); "  # runs last
         "from tinyir.__main__ import main; "
         f"sys.argv = ['tinyir', 'tiny-front', '{SAMPLE}.json', '-o', '/dev/null']; main()"
     )

@@ -154,8 +154,8 @@ class BookElements:
         self._types, self._model = module.tiny.type_of(), module.tiny.model
 
     def begin(self, sizes: Env, numbers: Numbers, given: Collection[str]) -> BookElements:
-        """From now on with these numbers, for inputs of the model and for the values in `given`. Where one of these is a
-        movement, what is read through it is read in single steps, which end there."""
+        """From now on with these numbers, for inputs of the model and for the values in `given`. Where one of these is
+        a movement, what is read through it is read in single steps, which end there."""
         self._sizes, self._numbers, self._given = sizes, numbers, given
         values = (self._values[name] for name in given if name in self._values)
         self._is_stepping = any(OPS[value.op].is_movement for value in values)
