@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tinyir.front import read
 from tinyir.ir import gpu, plan, region
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
@@ -17,6 +18,7 @@ from tinyir.kernels import direct
 from tinyir.kernels.family import Problem
 from tinyir.kernels.windowed import Windowed, windowed_of
 from tinyir.lower import gpu as to_gpu
+from tinyir.lower import lower_to
 from tinyir.lower.plan import candidates, card_of
 from tinyir.play.region import play
 
@@ -263,6 +265,17 @@ def test_depthwise_convolutions_are_planned_so(is_last: bool, window: int, step:
     best = next(c.plan for c in candidates(module, module.program.regions[0]) if not c.rejected)
     assert best.algo == "direct"
     assert is_last or best.widest > 1
+
+
+@pytest.mark.parametrize("batch", [8, 32])
+def test_groups_of_four_are_eight_columns_a_thread(batch: int) -> None:
+    """Of 56 x 56 with channels first, as measured: four columns take 1.13 to 1.2 times as long."""
+    one, pads = (1, 1), (1, 1)
+    case = Convolution("fp16", batch, 128, 128, 32, (56, 56), (3, 3), one, one, pads, pads, False, False, "bias relu")
+    module: Any = read(case.model())
+    for stage in ("index", "poly", "region", "plan"):
+        module = lower_to(stage, module, "sm90", "h200")
+    assert [(p.algo, p.micro) for p in module.plans] == [("direct", (7, 8, 1))]
 
 
 def kernel_of(text: str, micro: tuple[int, int, int]) -> nodes.Kernel:

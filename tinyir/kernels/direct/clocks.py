@@ -37,7 +37,8 @@ WARP = 32
 START_US = 5.1  # of a kernel in a graph: launch, first loads, last store
 CHAIN_CLOCKS = 100  # of a thread that waits for nothing but itself, before its rows,
 ROW_CLOCKS = 67  # for a row,
-ISSUE_CLOCKS = 4.7  # and for an instruction;
+ISSUE_CLOCKS = 4.7  # and for an instruction,
+BESIDE_ISSUE = 3.6  # of a fold over several channels, whose turns overlap;
 WALKED_SHARE = 0.81  # of the instructions that could be issued: of a walk, whose loop is long
 AHEAD_SHARE = 1.18  # where its rows come ahead, with the clock that the card runs such loops at;
 WALKED_CLOCKS = 21  # of a walk, whose next row is on its way,
@@ -99,7 +100,8 @@ def _alone(block: Block, turns: int, issue: float) -> float:
     """Clocks of a thread that waits for nothing but itself."""
     if block.walk > 1:
         return CHAIN_CLOCKS + WALKED_CLOCKS * turns + WALKED_ISSUE * issue
-    return CHAIN_CLOCKS + ROW_CLOCKS * turns + ISSUE_CLOCKS * issue
+    each = BESIDE_ISSUE if any(_turns(f) > 1 for f in block.kernel.folds) else ISSUE_CLOCKS
+    return CHAIN_CLOCKS + ROW_CLOCKS * turns + each * issue
 
 
 def _lines_stored(plan: Plan, block: Block, region: Region, width: int) -> float:
