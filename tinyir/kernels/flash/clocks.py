@@ -7,7 +7,7 @@ import math
 from ...ir.plan import Plan
 from ...ir.traits import extent_of
 from ...target.device import longer_of
-from ..attention.ahead import load_clocks, reads_ahead
+from ..attention.ahead import load_clocks
 from ..family import Clocks, Conditions, Problem
 from ..parts.drawn import is_drawn
 from ..parts.touched import walked_share
@@ -16,7 +16,7 @@ from .legal import LEAST_STAGES
 from .match import flash_of
 
 TILE_ELEMENTS = 64  # of a tensor that scores meet, which an SM takes from shared memory and adds in a clock
-ONE_SLOT = 1.12  # times as long where three warpgroups have to read a tile before the next is fetched: its ring has one
+OF_TILES = 1.12  # times as long where three warpgroups read tiles of what scores meet, and rings have two slots or one
 TWO_SLOTS = 1.03  # times as long where three have rings of two for keys and values
 PRODUCTS = 4096  # operations of 16-bit factors that an SM's tensor cores do in a clock
 EXPONENTIALS = 16  # of an SM in a clock
@@ -30,6 +30,7 @@ BROAD = 144  # columns of a block; beyond them registers leave less room to hide
 WIDE = 0.0035  # of a block's clocks, for each column more
 SM_BYTES_PER_US = 4.5e4  # that one SM fetches
 NEAR = 0.6  # of the time of computing: less of memory does not show
+ALONE = 0.015  # of the memory's time more, where an SM has one CTA alone
 MANY = 4  # times as many columns as rows
 SHARPNESS = 8.0  # how sharply the longer of computing and memory rules the whole
 BESIDE = {1: 1.15, 2: 1.0, 3: 0.96}  # how much of the exponentials' time stays beside the products, by warpgroups
@@ -53,7 +54,7 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     loads += len(tiles) * tile.rows * tile.columns / TILE_ELEMENTS
     wide = 1 + WIDE * max(0, tile.columns - BROAD)
     if count == max(BESIDE) and plan.stages == LEAST_STAGES:
-        wide *= ONE_SLOT if any(read in reads_ahead(kernel) for read, _ in tiles) else TWO_SLOTS
+        wide *= OF_TILES if tiles else TWO_SLOTS
     block = (products + weights * BESIDE[count] + loads + BLOCK_CLOCKS) * wide
     mine = max(walks / device.sms, 1.0)
     is_uneven = blocks * tile.columns < length
@@ -80,11 +81,11 @@ def flash_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     )
     parts = {"compute": compute, "memory": memory}
     if memory > NEAR * compute:
-        first = chain = 0.0
+        first = chain = 0.0  # the first block, which all products wait for
         height = flash.height.evaluate(sizes)
         if height <= tile.rows and length >= MANY * height:  # few queries: columns are read once, from memory
-            first = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US  # which all products wait for
             beside = 1 if plan.persistent else at.occupancy  # CTAs of an SM hide one another's waits
+            first = tile.columns * (tile.deep + tile.wide) * 2 / SM_BYTES_PER_US + ALONE * memory * (beside == 1)
             chain = clocks / block * CHAIN_CLOCKS[count] / beside / device.clock_ghz / 1e3
         parts[max(parts, key=parts.__getitem__)] = longer_of(compute + chain, memory, SHARPNESS) + first
     return Clocks(parts, device.tensor["start_us"] if device.tensor else None)

@@ -24,7 +24,6 @@ SWIZZLE = 128  # bytes
 PARTS_OF_SPAN = (SPAN // 2, SPAN // 4)  # columns of what is left of an output beside whole spans, each a swizzled row
 STREAMED = "streamed"  # the way in which keys and values come that one CTA alone reads
 STAGED = 2  # pieces of an output that a warpgroup has on their way out
-LEAST_READ = 2  # slots of tiles whose elements are read where they are
 ROWS = 2  # of a matrix, that a thread has elements of
 ADDRESSING = 18  # registers beside the arrays, at least
 BESIDE = 30  # with which the compiler spills nothing, and one more for each 12 columns of the output's sum
@@ -87,8 +86,8 @@ def span_of(read: Read, columns: int) -> int:
 
 def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
     """The rings of the query, the key and the value, and of what scores meet besides, which have a slot less: a block
-    is in registers before the block's products are done. One that is read where it is has two slots at least, so that
-    the next is on its way while warpgroups read it."""
+    is in registers before the block's products are done. Of one that three warpgroups read where it is there are two
+    at least: else the next waits for the last of them."""
     sizes, flash, ahead = sizes_of(plan, problem.kernel), flash_of(problem.kernel), reads_ahead(problem.kernel)
     query, ring = sizes.rings
     return (
@@ -100,7 +99,7 @@ def operand_arrays(plan: Plan, problem: Problem) -> tuple[Array, ...]:
                 f"{r.tensor}.tile",
                 r.dtype,
                 (sizes.rows, sizes.columns),
-                max(ring - 1, LEAST_READ * (r not in ahead)),
+                max(ring - 1, (plan.consumers.count - 1) * (r not in ahead)),
                 span_of(r, sizes.columns),
             )
             for r, _ in tiles_of(plan, problem.kernel)

@@ -120,10 +120,10 @@ def _largest(
     tiles: tuple[str, ...],
     assume: tuple,
 ) -> Plan:
-    """The plan with as long a ring as fits, of two slots at least. Where tiles of what scores meet take the memory
-    through which outputs leave, these leave from registers."""
+    """The plan with as long a ring as fits, of two slots at least. Where three warpgroups' tiles of what scores meet
+    take the memory through which outputs leave, these leave from registers."""
     plan = _plan(found, problem, card, count, columns, STAGES[0], ahead, tiles, assume)
-    for stores, stages in itertools.product((plan.store, ()) if tiles else (plan.store,), STAGES):
+    for stores, stages in itertools.product((plan.store, ()) if tiles and count > 2 else (plan.store,), STAGES):
         plan = _with_stages(replace(plan, store=stores), stages)
         if declare(plan, problem).smem <= card.arch.smem_per_cta:
             break
