@@ -49,7 +49,7 @@ def columns_clocks(plan: Plan, problem: Problem, at: Conditions) -> Clocks:
     if not run and first and is_slanted(first):  # each access of a warp has a sector more
         loss *= (line + SECTOR) / line
     if run and is_slanted(run):  # rows begin anywhere in a sector, and each tile has some of the next one's columns
-        loss *= (line + SECTOR / 2) / (covered_of(run, plan.tile[0]) * item)
+        loss *= (line + SECTOR) / (covered_of(run, plan.tile[0]) * item)
     resident = max(1, min(at.occupancy, -(-ctas // device.sms)))
     many = max(1, ON_THEIR_WAY * 16 // max(16, width * FOLDED_BYTES))  # the more sums, the fewer registers for loads
     busy = columns / (tiles * (covered_of(run, plan.tile[0]) if run else plan.tile[0]))  # threads that have a column
