@@ -64,24 +64,28 @@ def test_two_tensors_stay_in_16_bits() -> None:
         "%p = cast(P[i0, i1]) : fp32\n%g = cast(G[i0, i1]) : fp32\n%s = reduce sum (i1) : fp32 { mul(%p, %g) }\n"
         "%y = cast(mul(%p, sub(%g, broadcast_in_dim(%s, dims=[0])))) : fp16\nyield Y[i0, i1] = %y"
     )
-    tensors = "in P : fp16[R, 8192]\nin G : fp16[R, 8192]\nout Y : fp16[R, 8192]"
-    module = region.parse(region_text(tensors, f"for i0: R, i1: 8192\n{body}"))
-    (one,) = module.program.regions
-    chosen = resident(module, 128)
-    assert chosen is not None and declare(chosen, Problem((one,), kernel_of(one, "row"), module.model)).registers == 96
+    for length, threads, registers in ((32768, 512, 128), (8192, 128, 96)):  # one CTA to an SM, and five
+        tensors = f"in P : fp16[R, {length}]\nin G : fp16[R, {length}]\nout Y : fp16[R, {length}]"
+        module = region.parse(region_text(tensors, f"for i0: R, i1: {length}\n{body}"))
+        (one,) = module.program.regions
+        chosen = resident(module, threads)
+        assert chosen is not None
+        assert declare(chosen, Problem((one,), kernel_of(one, "row"), module.model)).registers == registers
     _, code = lowered(plan.Module(module, (chosen,)))
     text = manifest.show(code)
     assert all(f"fp16 {x}_row[64]" in text and f"stay_as_read({x}_row);" in text for x in "PG")
     assert_as_played(code, random_arrays(module.model, {"R": 3}, 3), 3, rtol=4e-3, atol=4e-3, of=chosen)
 
 
-def test_registers_are_those_of_the_words() -> None:
-    """Half as many as of a row in fp32, so that an SM has two rows of 32768 numbers."""
-    module = norm(32768)
+@pytest.mark.parametrize(("length", "registers"), [(32768, 64), (20480, 64)])
+def test_registers_are_those_of_the_words(length: int, registers: int) -> None:
+    """Half as many as of a row in fp32, so that an SM has two rows of 32768 numbers; and as many of 20480, since fewer
+    leave no third."""
+    module = norm(length)
     (one,) = module.program.regions
     chosen = resident(module, 512)
     assert chosen is not None
-    assert declare(chosen, Problem((one,), kernel_of(one, "row"), module.model)).registers == 64
+    assert declare(chosen, Problem((one,), kernel_of(one, "row"), module.model)).registers == registers
 
 
 @pytest.mark.parametrize(("length", "dtype"), [(4160, "fp32"), (4161, "fp16"), (4096, "fp16"), (40000, "fp16")])

@@ -21,7 +21,7 @@ from ..family import Array, Needs, Problem
 from ..parts.kept import bytes_beside, read_late, read_twice, reads_along, words_held
 from ..parts.point import free_axes, needed
 from ..problem import Row
-from ..resources import allotted, threads_of
+from ..resources import REGISTER_STEP, allotted, threads_of
 
 ADDRESSING = 24  # registers, with those of one access
 FEW = 8  # fewer of them where one tensor is read and folded once, and nothing is written along the row
@@ -76,7 +76,9 @@ def declare(plan: Plan, problem: Problem) -> Needs:
     row = counted(region, kernel)
     if stays_as_read(plan, region, kernel):
         held = sum(read.dtype.bytes for read in _read(region, kernel)) * each // 4
-        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, held + MAKING + ADDRESSING))
+        most = ARCHS[plan.arch].registers_per_sm // threads_of(plan)
+        wanted = most // max(1, most // (held + MAKING + ADDRESSING)) // REGISTER_STEP  # all that leave as many CTAs
+        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted * REGISTER_STEP))
     least = max(8 * row.held, 9) * each // 8 + HOLDING
     if row.held and not row.is_slow:
         # an element beside whole vectors, and a guard of each
