@@ -50,7 +50,7 @@ cumsum(const float *__restrict__ X, float *__restrict__ Y, int C)
   float cumsum_carry[1] = {};
   float cumsum_own[4];
   // region cumsum: %cumsum, Y
-  #pragma unroll 8
+  #pragma unroll 4
   for (int c = 0; c < (C + skew + 3) / 4; c += 32) {
     const int n = c + thread_x;
     const int i1 = 4 * n - skew;

@@ -7,8 +7,7 @@ from ..family import Conditions, Problem
 from .waiting import BARRIER_CLOCKS, MAP_ISSUE, SHUFFLE_CLOCKS
 
 SCAN_CLOCKS = 5 * SHUFFLE_CLOCKS  # five shuffles of a warp, each needing the one before
-TURNS_AT_ONCE = 4  # of a thread that scans a row alone,
-TURNS_OF_WARP = 8  # and of a warp that does
+TURNS_AT_ONCE = 4  # of a warp that scans a row alone
 SECTOR_BYTES = 32  # of memory, of which a thread whose neighbours read elsewhere uses one element
 
 
@@ -21,7 +20,7 @@ def block_turn(plan: Plan, at: Conditions) -> float:
     """Clocks of one turn of a block: its loads, its own elements, and two barriers around the fold over its warps; a
     warp alone needs none, and has the loads of some turns on their way."""
     is_alone = plan.threads[0] == at.device.arch.warp
-    waited = load_clocks(at) / TURNS_OF_WARP if is_alone else load_clocks(at) + 2 * BARRIER_CLOCKS
+    waited = load_clocks(at) / TURNS_AT_ONCE if is_alone else load_clocks(at) + 2 * BARRIER_CLOCKS
     return waited + MAP_ISSUE * plan.widest + SCAN_CLOCKS
 
 

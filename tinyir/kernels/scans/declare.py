@@ -7,7 +7,7 @@ from ...ir.plan.fields import Plan
 from ...ir.region import Region
 from ...ir.traits import scans_of
 from ..family import Array, Needs, Problem
-from ..parts.scan_clocks import TURNS_OF_WARP
+from ..parts.scan_clocks import TURNS_AT_ONCE
 from ..resources import ADDRESSING, allotted, threads_of
 
 WARP = 32
@@ -27,4 +27,4 @@ def meeting_arrays(plan: Plan, region: Region) -> tuple[Array, ...]:
 
 def turns_of(plan: Plan) -> int:
     """Turns of a row that are written out together: a warp alone meets no barrier between their loads."""
-    return TURNS_OF_WARP if plan.threads[0] == WARP else 1
+    return TURNS_AT_ONCE if plan.threads[0] == WARP else 1
