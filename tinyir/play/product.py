@@ -23,6 +23,7 @@ from .grid import Frame, Grid, union
 MOST_ALONE = 1 << 18  # products of numbers in a product of matrices that OpenBLAS makes in the thread that asks
 MOST_APART = 1 << 24  # in one that takes less in parts of these than shared out among threads
 MOST_TAPS = 4096  # steps beyond which tied axes are laid out instead of looped over
+FEW_POINTS = 1 << 20  # of a part of a region with its folds, at most, where they are laid out all the same: one step
 
 
 def factors_of(body: Reduce) -> tuple[Body, ...]:
@@ -50,7 +51,8 @@ def contract(body: Reduce, frame: Frame, evaluate: Callable[[Body, Frame], Grid]
     factors = factors_of(body)
     names = tuple(a.name for a in body.axes)
     taps = tuple(n for n in names if any(_ties(n, f) for f in factors))
-    if math.prod(frame.extent(taps)) > MOST_TAPS:
+    is_small = frame.is_part and math.prod(frame.extent(frame.spans)) <= FEW_POINTS
+    if is_small or math.prod(frame.extent(taps)) > MOST_TAPS:
         taps = ()
     works_in = compute_dtype(body.dtype)
     total: Grid | None = None
