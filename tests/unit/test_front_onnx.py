@@ -201,6 +201,23 @@ def test_what_an_open_size_stands_in_the_way_of_says_how_to_fix_it() -> None:
     assert front.read(text(resize, x=["1", "3", "6", "8"])).model.outputs[0].type.shape[2].constant == 12
 
 
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_repeats_that_an_exporter_counts_by_a_one_hot_tensor_are_folded(axis: int) -> None:
+    """As of torch's repeat_interleave; an index that is nowhere hits nothing, and one below 0 counts from the end."""
+    index = np.array([3, -2, 9])
+    nodes = [
+        node("OneHot", ["i", "d", "v"], ["hot"], axis=axis),
+        node("ReduceSum", ["hot", "a"], ["repeats"], keepdims=0),
+        node("Tile", ["x", "repeats"], ["y"]),
+    ]
+    known = {"i": index, "d": np.array(4), "v": np.array([1, 2]), "a": np.array([0 if axis else 1])}
+    m = model([*(constant(n, v) for n, v in known.items()), *nodes], {"x": [2, 2, 2, 2]}, ["y"])
+    hot = np.where((index % 4)[:, None] == np.arange(4), 2, 1)
+    hot[2] = 1
+    x = np.arange(16.0).reshape(2, 2, 2, 2).astype("f4")
+    assert np.array_equal(run(m, x=x)["y"], np.tile(x, hot.sum(0)))
+
+
 def test_values_given_on_the_command_line() -> None:
     m = model([node("Reshape", ["x", "shape"], ["y"])], {"x": [6], "shape": (INT64, ["n"])}, ["y"])
     found = json.loads(to_json(m.SerializeToString(), values={"shape": ["2", "-1"]}))

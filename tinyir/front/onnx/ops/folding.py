@@ -363,3 +363,15 @@ def scatter_nd(node: Node, x: Array, index: Array, update: Array) -> Any:
     for place in np.ndindex(index.shape[:-1]):
         found[tuple(index[place])] = update[place]
     return _like(node, found)
+
+
+@fold("OneHot")
+def one_hot(node: Node, index: Array, depth: Array, values: Array) -> Any:
+    """The second value at the index along an axis, the first elsewhere: repeats that an exporter counts so."""
+    count = depth.reshape(-1)[0] if depth.size == 1 and depth.dtype.kind in "iu" else -1
+    axis = node.attr("axis", -1)
+    if index.dtype == object or values.shape != (2,) or not 0 <= count * index.size <= MAX_KNOWN or axis < -1:
+        return None
+    places = np.where(index < 0, index + count, index)
+    hits = np.expand_dims(places, axis) == np.arange(count).reshape(-1, *[1] * (index.ndim - axis if axis >= 0 else 0))
+    return _like(node, np.where(hits, values[1], values[0]), 2)
