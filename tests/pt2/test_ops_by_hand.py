@@ -284,3 +284,19 @@ def test_classes_are_a_margin_below_each_target(tmp_path: Path, how: int) -> Non
     loss, told = played(archive(net, {}), tmp_path, x, target)
     np.testing.assert_allclose(loss, [wanted, wanted.mean(), wanted.sum()][how], rtol=1e-6)
     assert np.array_equal(told, is_target)
+
+
+@pytest.mark.parametrize("falls", [False, True])
+@pytest.mark.parametrize("kind", [FLOAT, LONG, BOOL])
+def test_as_many_elements_as_a_symbol_says_are_put_in_order(tmp_path: Path, kind: int, falls: bool) -> None:
+    """As rows of a mixture of experts are, of any batch: equal ones stay in their order, NaN is the greatest."""
+    numbers = np.array([[3, 1, 3, np.nan, -2, np.nan, 1], [0, 5, 0, 2, 2, -1, 9]])
+    x = {FLOAT: numbers.astype("f4"), LONG: np.nan_to_num(numbers).astype("i8"), BOOL: numbers > 1}[kind]
+    nodes = [node("sort.stable", ["y", "i"], self="x", dim=1, descending=falls, stable=True)]
+    net = model({"x": (kind, [2, "s0"])}, nodes, {"y": (kind, [2, "s0"]), "i": (LONG, [2, "s0"])})
+    values, places = played(archive(net, {}), tmp_path, x)
+    for row, line in enumerate(x):
+        key = [(v != v, v) for v in line.tolist()]
+        order = sorted(range(7), key=lambda n: (not key[n][0], -key[n][1]) if falls else key[n])
+        assert places[row].tolist() == order
+        np.testing.assert_array_equal(values[row], line[order])

@@ -301,11 +301,32 @@ def top_k(call: Call) -> Any:
 def sort(call: Call) -> Any:
     """All elements along an axis, in order, and their places."""
     x = call.tensor("self")
-    axis = call.axis("dim", x.rank, -1)
-    count = x.shape[axis].constant if x.rank else None
-    if count is None:
-        raise call.fault(Phrase("the size of its axis is a symbol"))
-    return call.op("TopK", x, outputs=2, k=count, axis=axis, largest=bool(call.get("descending", False)))
+    axis, falls = call.axis("dim", x.rank, -1), bool(call.get("descending", False))
+    if x.rank and x.shape[axis].constant is None:
+        return _by_rank(call, x, axis, falls)
+    count = x.shape[axis].constant if x.rank else 1
+    return call.op("TopK", x, outputs=2, k=count, axis=axis, largest=falls)
+
+
+def _by_rank(call: Call, x: Term, axis: int, falls: bool) -> tuple[Term, Term]:
+    """The same of as many elements as a symbol says: each at the place that counts those before it, of equal ones the
+    earlier, NaN as the greatest."""
+    rows, columns = ([*x.shape[: axis + 1 - n], 1, *x.shape[axis + 1 - n :]] for n in range(2))
+    own, other = call.reshape(x, rows), call.reshape(x, columns)
+    is_before = call.fn("greater" if falls else "less", other, own)
+    is_same = call.fn("equal", other, own, part="same")
+    if x.dtype.is_float:
+        nones = [call.fn("isnan", t) for t in (own, other)]
+        last, first = nones if not falls else reversed(nones)
+        is_before = call.fn("or", is_before, call.fn("and", last, call.fn("not", first)))
+        is_same = call.fn("or", is_same, call.fn("and", *nones))
+    places = [call.op("Iota", shape=list(is_same.shape), axis=axis + n, part="place") for n in range(2)]
+    is_earlier = call.fn("and", is_same, call.fn("less", places[1], places[0]))
+    counted = call.cast(call.fn("or", is_before, is_earlier), "i64")
+    rank = call.op("Reduce", counted, op="sum", axes=[axis + 1], part="rank")
+    none, line = call.expand(call.known(0, "i64"), x.shape), call.op("Iota", shape=list(x.shape), axis=axis)
+    index = call.op("Scatter", none, rank, line, axis=axis, reduction="none")
+    return call.op("GatherElements", x, index, axis=axis), index
 
 
 @aten("argsort.default", "argsort.stable")
