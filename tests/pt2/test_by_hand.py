@@ -466,3 +466,14 @@ def test_a_size_that_no_expression_says_is_refused_where_it_is_read(tmp_path: Pa
     assert found.tolist() == [0, 1, 2, 3]
     nodes = [node("expand.default", ["y"], self="x", size={"as_sym_ints": [{"as_name": "s"}]})]
     assert codes(archive(model({"x": (FLOAT, [1])}, nodes, {"y": (FLOAT, [1])}, sizes=odd), {})) == ["E0141"]
+
+
+def test_as_many_groups_as_a_symbol_says_are_refused_by_name() -> None:
+    """As of a convolution whose weights are those of each image of a batch."""
+    nodes = [node("conv2d.default", ["y"], input="x", weight="w", groups={"as_sym_int": {"as_name": "s"}})]
+    types = {"x": (FLOAT, [1, "s0", 4, 4]), "w": (FLOAT, ["s0", 1, 3, 3])}
+    sizes = {"s": {"as_expr": {"expr_str": "s0", "hint": None}}}
+    with pytest.raises(Refused) as fault:
+        to_json(archive(model(types, nodes, {"y": (FLOAT, [1, "s0", 2, 2])}, sizes=sizes), {}), "net.pt2")
+    (diag,) = fault.value.diags
+    assert diag.code == "E0144" and "groups is a symbol" in diag.why()

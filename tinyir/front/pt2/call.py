@@ -139,10 +139,11 @@ class Call(Ops):
         number."""
         try:
             return row(self)
-        except TypeError:
+        except (TypeError, Refused) as fault:
             given = [key for key, value in self.args.items() if isinstance(value, Expr)
                      or isinstance(value, list) and any(isinstance(v, Expr) for v in value)]  # fmt: skip
-            if not given:
+            told = fault.diags if isinstance(fault, Refused) else ()
+            if not given or any(d.code != "E0103" or d.facts["key"] not in given for d in told):
                 raise
             raise self.fault(Phrase("its {keys} is a symbol, not a number", keys=", ".join(given))) from None
 
