@@ -126,6 +126,16 @@ def test_single_numbers_are_those_of_numpy() -> None:
                 assert same, (name, dtype.name, drawn, given, wanted)
 
 
+def test_single_numbers_have_the_bits_of_numpy() -> None:
+    for value in (1.5, -0.1, 0.0, math.inf, 3e-40):
+        for float_, integer in (("fp32", "i32"), ("fp64", "i64")):
+            wanted = np.array(value, DTYPES[float_].numpy).view(DTYPES[integer].numpy)
+            assert applied("bitcast", DTYPES[integer], [value]) == wanted
+            assert applied("bitcast", DTYPES[float_], [int(wanted)]) == wanted.view(DTYPES[float_].numpy)
+    with pytest.raises(Unsaid):
+        applied("bitcast", DTYPES["i16"], [1.0])
+
+
 def _drawn(draw: random.Random, dtype: Any, floats: list[float]) -> Any:
     if dtype.is_float:
         return draw.choice(floats) if draw.random() < 0.3 else draw.uniform(-9, 9)

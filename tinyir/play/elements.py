@@ -154,7 +154,7 @@ class BookElements:
         self._types, self._model = module.tiny.type_of(), module.tiny.model
 
     def begin(self, sizes: Env, numbers: Numbers, given: Collection[str]) -> BookElements:
-        """From now on with these numbers, for inputs of the model and for the values in `given`. Where one of these is
+        """From now on with these numbers, for inputs of the model and for the values in `given`. Where one of them is
         a movement, what is read through it is read in single steps, which end there."""
         self._sizes, self._numbers, self._given = sizes, numbers, given
         values = (self._values[name] for name in given if name in self._values)

@@ -4,10 +4,11 @@ differ by what fp64 loses alone; integers wrap as their dtype does."""
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.types import DType, round_to
+from ..ir.types import DTYPES, DType, round_to
 
 Number = float | int | bool
 
@@ -34,6 +35,8 @@ def applied(op: str, dtype: DType, operands: list[Any]) -> Number:
     """An elementwise op (its name in lower case) that gives `dtype`. Raises Unsaid."""
     if op == "cast":
         return cast(operands[0], dtype)
+    if op == "bitcast":
+        return _bits(operands[0], dtype)
     if op == "where":
         return operands[1] if operands[0] else operands[2]
     if op in ("max", "min"):
@@ -48,6 +51,20 @@ def applied(op: str, dtype: DType, operands: list[Any]) -> Number:
         return math.inf if op != "pow" or operands[0] >= 0 or operands[1] % 2 == 0 else -math.inf
     except ValueError:
         return math.nan
+
+
+def _bits(value: Number, dtype: DType) -> Number:
+    """A number of the same bits; of floats of 32 and 64 bits alone, since an integer does not say which of the narrower
+    ones it was."""
+    if value.__class__ is not float and not dtype.is_float:
+        return round_to(dtype, value)
+    if dtype.bits < 32:
+        raise Unsaid
+    words = {32: "If", 64: "Qd"}[dtype.bits]
+    if dtype.is_float:
+        return struct.unpack(words[1], struct.pack(words[0], int(value) & (1 << dtype.bits) - 1))[0]
+    rounded = round_to(DTYPES[f"fp{dtype.bits}"], value)
+    return round_to(dtype, struct.unpack(words[0], struct.pack(words[1], rounded))[0])
 
 
 def folded(op: str, a: Any, b: Any) -> Any:
