@@ -415,6 +415,7 @@ def _texts_of(
             with begin(text, tuple(dict.fromkeys(launch.entry for launch in made.launches))):
                 if not found:
                     _must_hold(language_of("index").confirm(book) if book is not None else [])
+                    _must_hold(language_of("poly").confirm(blocks) if blocks is not None else [])
                     _must_hold(language_of("region").confirm(module, blocks))
                 _must_hold(language_of("gpu").check(kernels))
                 _must_hold(language_of("cu").check(made))

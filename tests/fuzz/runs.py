@@ -200,7 +200,7 @@ def _program_find(seed: int, fault: Fault, arch: str, device: str, trials: int) 
 
 
 STREAMS: dict[str, tuple[Stream, int]] = {  # with how many trials are one slice of work
-    "texts": (texts, 200),
+    "texts": (texts, 240),
     "onnx": (onnx, 60),
     "pt2": (pt2, 60),
     "programs": (programs, TOGETHER),

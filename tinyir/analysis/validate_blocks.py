@@ -1,9 +1,11 @@
 """Translation validation of blocks: domains, accesses, roles and edges are what the book says, by isl and from the maps
-alone."""
+alone. Three instances of a block are asked as well, the first, the last and one between at small sizes, in a way that
+shares nothing with the lowering: what its relations hold there is what the book's maps give (`_Instances`)."""
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +22,8 @@ from .contraction import Contraction, find_contraction
 from .relations import domain_of, may_read, read_of, write_of
 
 Ends = tuple[str, str, str]  # source, target and kind of an edge
+SIZES = (5, 7, 6, 9)  # of the symbols in turn
+MOST_ASKED = 96  # blocks of a text of which instances are asked
 ROLE_FIELDS = ("pattern", *poly.ROLES, "windows")
 
 
@@ -27,7 +31,15 @@ def validate_poly(module: poly.Module, made: poly.Module | None = None) -> list[
     """A diagnostic (E1222) for each block or edge that is missing or is not what the book implies, with a point at
     which they differ. `made` is what the lowering makes of the same book: blocks and edges that are its own are not
     looked at further."""
-    return list(_Validation(module, made).faults())
+    found = list(_Validation(module, made).faults())
+    return found if found or made is not None and made.blocks == module.blocks else confirm_poly(module)
+
+
+def confirm_poly(module: poly.Module) -> list[Diag]:
+    """A diagnostic (E1222) for each block of which one of three instances at small sizes is another one or
+    reads or writes something else than the maps of the book give there. Blocks that differ in names alone are asked
+    once, and MOST_ASKED of a text."""
+    return list(_Instances(module).faults())
 
 
 class _Validation:
@@ -233,6 +245,98 @@ class _Validation:
                 points = rest.domain() if isinstance(rest, isl.Map) else rest
                 yield self._said(block, Phrase("its {what} is not the book's", what=what), _place(points))
                 return
+
+
+class _Instances:
+    """Instances of blocks and what they read and write, by isl from the text and by the maps of the book."""
+
+    def __init__(self, module: poly.Module):
+        self.module, self.values = module, module.index.tiny.value_of()
+        self.entries, self.types = module.index.entry_of(), module.index.tiny.type_of()
+        bounds = [(low, high, size) for (_, low, high), size in zip(module.index.ranges(), itertools.cycle(SIZES))]
+        symbols = module.index.tiny.model.symbols()
+        self.sizes = {s: min(max(size, low), high) for s, (low, high, size) in zip(symbols, bounds)}
+        self.params = tuple(p.name for p in module.params)
+        self.asked: set[Any] = set()
+
+    def faults(self) -> Iterator[Diag]:
+        for block in self.module.blocks:
+            entry = self.entries[block.name]
+            likeness = entry.axes, tuple(a.pieces for a in entry.sources), block.domain.partition("[")[2]
+            if entry.is_scop and likeness not in self.asked and len(self.asked) < MOST_ASKED:
+                self.asked.add(likeness)
+                yield from self._faults_of(block, entry)
+
+    def _faults_of(self, block: Block, entry: Entry) -> Iterator[Diag]:
+        domain = self._at_sizes(read_set(block.domain, self.params))
+        spans = [axis.size.evaluate(self.sizes) for axis in entry.axes]
+        if min(spans, default=1) < 1:
+            return
+        first, middle, last = [0] * len(spans), [n // 2 for n in spans], [n - 1 for n in spans]
+        found = (domain.lexmin(), first), (_fixed(domain, middle), middle), (domain.lexmax(), last)
+        for ends, point in found:
+            if _elements(ends) != {tuple(point)}:
+                yield self._said(block, Phrase("its {what} is not the book's", what="domain"), point)
+                return
+            env = {**self.sizes, **{axis.name: at for axis, at in zip(entry.axes, point)}}
+            own = tuple(env[axis.name] for axis in entry.own_axes)
+            if self._image(block.write, ends) != {own}:
+                yield self._said(block, Phrase("its {what} is not the book's", what="write"), point)
+            wanted = {found for at in range(len(entry.sources)) for found in self._read(block, block.name, at, env)}
+            given = {(r.source, element) for r in block.reads for element in self._image(r.relation, ends)}
+            for source, _ in sorted(wanted ^ given)[:1]:
+                what = Phrase("read of {source}", source=source)
+                yield self._said(block, Phrase("its {what} is not the book's", what=what), point)
+
+    def _read(self, block: Block, name: str, operand: int, env: dict[str, int]) -> Iterator[tuple[str, Any]]:
+        """What a value reads at a point; in the place of the product of a contraction what that reads."""
+        found = self.entries[name].sources[operand].at(env)  # pyright: ignore - it reads alone
+        if not isinstance(found, tuple):
+            return
+        source, element = found
+        if block.kind != "contraction" or name != block.name:
+            yield found
+            return
+        inner = self.entries[source]
+        there = {**self.sizes, **{axis.name: at for axis, at in zip(inner.own_axes, element)}}
+        for at in range(len(inner.sources)):
+            yield from self._read(block, source, at, there)
+
+    def _image(self, relation: str, points: Any) -> set[tuple[int, ...]]:
+        return _elements(self._at_sizes(read_map(relation, self.params)).intersect_domain(points).range())
+
+    def _at_sizes(self, found: Any) -> Any:
+        """A set or map at the small sizes."""
+        import islpy as isl
+
+        for n, param in enumerate(self.module.params):
+            found = found.fix_val(isl.dim_type.param, n, isl.Val(param.means.evaluate(self.sizes)))
+        return found
+
+    def _said(self, block: Block, what: Phrase, point: list[int]) -> Diag:
+        place = ", ".join(f"{axis.name}={at}" for axis, at in zip(self.entries[block.name].axes, point))
+        return Diag("E1222", block.name, {"what": what, "point": place}, self.values[block.name].span)
+
+
+def _fixed(domain: Any, point: list[int]) -> Any:
+    """One point of a set, or nothing."""
+    import islpy as isl
+
+    for n, at in enumerate(point[: domain.dim(isl.dim_type.set)]):
+        domain = domain.fix_val(isl.dim_type.set, n, isl.Val(at))
+    return domain
+
+
+def _elements(points: Any) -> set[tuple[int, ...]]:
+    """The points of a small set."""
+    import islpy as isl
+
+    found: set[tuple[int, ...]] = set()
+    rank = points.dim(isl.dim_type.set)
+    points.foreach_point(
+        lambda p: found.add(tuple(p.get_coordinate_val(isl.dim_type.set, n).to_python() for n in range(rank)))
+    )
+    return found
 
 
 def _place(points: Any) -> str:

@@ -42,9 +42,9 @@ def chain(session: Session, text: str, last: str) -> Iterator[tuple[str, Any]]:
     yield stage, module
     args = session.args
     keywords = {"region": tiny_region.chosen(args), "plan": tiny_plan.chosen(args)}
-    goal = CONFIRMED[STAGES.index(last) >= STAGES.index(CONFIRMED[1])]
+    goal = min(last, CONFIRMED[-1], key=STAGES.index)
     asked = f"{goal} {keywords['region']}\n{text}"
-    is_confirmed = STAGES.index(stage) < STAGES.index(goal) and is_marked(asked)
+    is_confirmed = STAGES.index(stage) < STAGES.index(goal) and goal in CONFIRMED and is_marked(asked)
     for following in STAGES[STAGES.index(stage) + 1 : STAGES.index(last) + 1]:
         chosen, before = keywords.get(following, {}), module
         module = session.timed(

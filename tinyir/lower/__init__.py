@@ -50,29 +50,38 @@ class Language:
     def confirm(self, module: Any, before: Any = None) -> list[Diag]:
         """What a module that was just lowered from `before` states and its program does not mean. Of a book each map is
         held against the ops that it is of, for all sizes, and each kind of access once (E1221, E1223, E1304), as far as
-        isl answers within MOST_STEPS. Of regions a few elements of each output are what the book says (E1414). Nothing
-        is asked of other stages."""
-        from ..kit.work import count, span
-
-        if self.STAGE == "region" and before is not None:
-            from ..play.confirm import confirm
-
-            with span("confirm"):
-                return confirm(before, module)
-        if self.STAGE != "index":
+        isl answers within MOST_STEPS. Of blocks a few instances are those of the book (E1222), of regions a few
+        elements of each output (E1414). Nothing is asked of other stages."""
+        if self.STAGE not in CONFIRMED:
             return []
-        from ..analysis.validate import validate_index
-        from ..ir.sets import within_steps
+        from ..kit.work import span
 
-        found: list[Diag] | None = None
-        with span("confirm"), within_steps(MOST_STEPS):
-            found = validate_index(module)
-        if found is None:
-            count("books unconfirmed")
-        return found or []
+        with span("confirm"):
+            if self.STAGE == "poly":
+                from ..analysis.validate_blocks import confirm_poly
+
+                return confirm_poly(module)
+            if self.STAGE == "region":
+                from ..play.confirm import confirm
+
+                return confirm(before, module) if before is not None else []
+            return _confirmed_book(module)
 
 
-CONFIRMED = ("index", "region")  # stages with something to confirm
+CONFIRMED = ("index", "poly", "region")  # stages with something to confirm
+
+
+def _confirmed_book(module: Any) -> list[Diag]:
+    from ..analysis.validate import validate_index
+    from ..ir.sets import within_steps
+    from ..kit.work import count
+
+    found: list[Diag] | None = None
+    with within_steps(MOST_STEPS):
+        found = validate_index(module)
+    if found is None:
+        count("books unconfirmed")
+    return found or []
 
 
 def language_of(stage: str) -> Language:
