@@ -71,6 +71,33 @@ def test_packed_products_compute_what_playback_does(name: str) -> None:
 
 
 @needs_host_compiler
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_warp_whose_columns_are_not_there_sums_others(rows: int) -> None:
+    """Three warps along the columns, of which 64 are four: nothing is read under a condition."""
+    size = (rows, 64, 256, 4, 64)
+    text, arrays = model_of(*size), arrays_of(*size)
+    module: Any = lowered_to(text, "region")
+    two = next(p for p in plans_of(module) if p.threads[1] == 2 and p.tile[-2] == 32)
+    tile = (*two.tile[:-2], 48, two.tile[-1])
+    three = replace(
+        two, tile=tile, threads=(32, 3, two.threads[2]), predicate=(*two.predicate, "i0" if rows == 1 else "i1")
+    )
+    planned = plan.Module(module, (three,))
+    assert [(d.code, dict(d.facts)) for d in check_plan(planned) if d.is_error] == []
+    made, code = lowered(planned)
+    loop = next(s for s in statements(made.launches[0].body) if isinstance(s, nodes.For))
+    assert not any(isinstance(s, nodes.If) for s in statements(loop.body))
+    given = simulated(code, arrays)["Y"].astype(np.float64)
+    np.testing.assert_allclose(given, play(read(text), arrays)["Y"].astype(np.float64), rtol=4e-3, atol=8e-3)
+
+
+def test_warps_along_the_columns_give_each_sm_a_cta() -> None:
+    """Of 11008 columns 96 a CTA, in warps of 32, are 115 CTAs for 132 SMs; 64 or 128 are 172 or 86."""
+    module: Any = lowered_to(model_of(64, 11008, 4096, 4, 128), "region")
+    assert {p.tile[1] for p in plans_of(module) if p.threads[1] in (3, 6)} == {96}
+
+
+@needs_host_compiler
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_every_weight_is_rounded_as_the_text_says(bits: int) -> None:
     """Rows that are 1 at one place each give the weights: all codes with scales of all sizes, to the bit."""

@@ -123,16 +123,24 @@ class _FewRows:
         r, m = self.name("r"), self.name("m")
         at = warp + self._column(r - EIGHT * (r // EIGHT), r // EIGHT)
         kept = nodes.Store(Place(self.part, (Expr.of("thread.z"), m, at)), Read(acc, (r, m), DTYPES["fp32"]))
-        first = self.columns * Expr.of("cta.x") + warp
+        number, size = self.plan.threads[1] * Expr.of("cta.x") + "thread.y", self.product.right.size
+        if self.has_whole_warps and not divides(self.columns, size):
+            every = size // self.of_warp  # a warp whose columns are not there sums others, which nobody takes
+            number = number - every * (number // every)
+        first = self.of_warp * number
         if self.patch.side:  # whole columns of threads, so that accesses are seen to be whole
-            first = (self.columns // self.patch.side) * Expr.of("cta.x") + EIGHT * Expr.of("thread.y")
-            first = first + Expr.of("lane") // LANES
+            first = EIGHT * number + Expr.of("lane") // LANES
         return (
             nodes.Let(str(self.name("n0")), first),
             nodes.Reg(acc, shape, kind="mma", init=Literal(0.0, DTYPES["fp32"])),
             self._loop(),
             nodes.Each((str(r), str(m)), acc, (kept,)),
         )
+
+    @property
+    def has_whole_warps(self) -> bool:
+        """Whether a warp's columns are all there, or none."""
+        return divides(self.of_warp, self.product.right.size)
 
     def _column(self, thread: Expr, h: Expr) -> Expr:
         """Which column of a warp is column h of a thread: tensor cores take them in any order."""
@@ -198,7 +206,7 @@ class _FewRows:
     def _of_columns(self, read: Read) -> Statement:
         """The registers of a read."""
         halves, count = self._held(read)
-        is_of_all = divides(self.columns, self.product.right.size) or halves == 1
+        is_of_all = self.has_whole_warps or halves == 1
         init = None if is_of_all else Literal(0 if not read.dtype.is_float else 0.0, read.dtype)
         return nodes.Reg(self.held(read), type_of(read.dtype, halves, count), init=init)
 
@@ -225,7 +233,7 @@ class _FewRows:
         over = ((str(e), Expr.of(count)),) if count > 1 else ()
         to = Place(self.held(read), (h if placed.is_of_column else ZERO, at))
         taken: Statement = nodes.Assign(to, substitute(read, point), over, count)
-        if placed.is_of_column and not divides(self.columns, product.right.size):
+        if placed.is_of_column and not self.has_whole_warps:
             taken = nodes.If(below(last, product.right.size), (taken,))
         return nodes.For(str(h), ZERO, Expr.of(halves), (taken,), unroll=0) if placed.is_of_column else taken
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...ir.expr import Expr
 from ...ir.plan import Bind, Plan
 from ...kit.records import replace
 from ...target.device import Device
@@ -26,6 +27,17 @@ WARPS = (
     (8, 2),
 )  # along the columns, and along the sum
 BLOCKS = (1, 2, 4)  # sixteens of columns of a warp
+MOST_BESIDE = 8
+MOST_WARPS = 16
+
+
+def warps_of(columns: int, size: Expr, card: Device) -> Iterator[tuple[int, int]]:
+    """Warps of this number of columns, along these and along the sum: also as many along the columns as it takes until
+    each SM has one CTA."""
+    yield from WARPS
+    beside = -(-(size.constant or 0) // (card.sms * columns))
+    if beside <= MOST_BESIDE and beside & (beside - 1):
+        yield from ((beside, behind) for behind in (1, 2, 4) if beside * behind <= MOST_WARPS)
 
 
 def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
@@ -36,8 +48,8 @@ def propose(problem: Problem, card: Device) -> Iterator[Proposal]:
         piece = patch.piece
         placed = [placed_in(region, product, read, patch) for read in reads_of(product)]
         unpacked = VECTOR * any(1 < at.shared < piece for at in placed if at is not None)
-        for beside, behind in WARPS:
-            for blocks in (patch.side // 2,) if patch.side else BLOCKS:
+        for blocks in (patch.side // 2,) if patch.side else BLOCKS:
+            for beside, behind in warps_of(FRAGMENT * blocks, product.right.size, card):
                 columns, depth = FRAGMENT * blocks * beside, 4 * piece * behind
                 rows = rows_of(problem)
                 is_contraction = isinstance(kernel, Contraction)
