@@ -11,6 +11,7 @@ from ...ir.body import Binary, Body, BroadcastInDim, Read, Reduce, walk
 from ...ir.expr import Expr
 from ...ir.neighbours import ACCESS_BYTES
 from ...ir.plan.fields import Plan
+from ...ir.present import names_in
 from ...ir.region import Region
 from ...ir.runs import row_run
 from ...ir.traits import bodies_of, extent_of, nodes_of
@@ -26,10 +27,14 @@ from ..resources import REGISTER_STEP, allotted, threads_of
 ADDRESSING = 24  # registers, with those of one access
 FEW = 8  # fewer of them where one tensor is read and folded once, and nothing is written along the row
 HOLDING = 23  # of a row that stays from pass to pass
+FOLDING = 16  # of a row that is folded several times and not written, with
+MOST_PARTS = 16  # of the warps' parts that are added at once
+ALONE = 128  # of a thread of a large CTA that leaves its SM no other
+MOST_PASSES = 3  # of a row that is held to its number: the compiler keeps less of one with more, as of top-k
 ON_THEIR_WAY = 16  # elements of a row that is read once
 WALKING = 48  # of a walk along rows, with
 MANY = 32  # elements at once
-MAKING = 8  # of neighbours that are computed again
+LATE = 4  # of a row kept as it was read, for each tensor that is read behind all folds
 EARLY_BYTES = 64  # of a thread, that it asks for before the folds and needs behind them
 HELD_COMPUTED = 32  # elements of a row that a thread keeps in the type of arithmetic, at most
 WARP = 32
@@ -39,12 +44,13 @@ WARP = 32
 class Counted:
     """What decides the registers of a row's threads: bytes of one of its elements, of all that is read there, and how
     many reads that are; words that stay of it from pass to pass; whether it is one tensor's, folded once and not
-    written; whether something is divided slowly."""
+    written; whether several passes fold it and none writes it; whether something is divided slowly."""
 
     bytes: int
     reads: int
     held: int
     is_one: bool
+    is_folded: bool
     is_slow: bool
 
 
@@ -56,8 +62,11 @@ def counted(region: Region, kernel: Row) -> Counted:
     reads = reads_along(region, along)
     is_slow = divides_slowly(region, kernel)
     is_one = reads + len(folds) <= 2 and kernel.passes == 1 and not is_slow
-    read = bytes_beside(region, {a.name for a in kernel.row if a in region.iters})
-    return Counted(read, reads, words_held(region, kernel), is_one, is_slow)
+    row = {a.name for a in kernel.row if a in region.iters}
+    is_written = any(row & names_in(y.index) for y in region.yields)
+    is_folded = 1 < kernel.passes <= MOST_PASSES and bool(read_twice(region, along)) and not is_written and not is_slow
+    read = bytes_beside(region, row)
+    return Counted(read, reads, words_held(region, kernel), is_one, is_folded, is_slow)
 
 
 def declare_streamed(plan: Plan, problem: Problem) -> Needs:
@@ -73,21 +82,33 @@ def declare_streamed(plan: Plan, problem: Problem) -> Needs:
 def declare(plan: Plan, problem: Problem) -> Needs:
     """What a CTA takes whose rows are resident: of a row that is read once, not all is there at once."""
     region, kernel, each = problem.region, problem.kernel, each_of(plan)
-    row = counted(region, kernel)
+    row, most = counted(region, kernel), ARCHS[plan.arch].registers_per_sm // threads_of(plan)
     if stays_as_read(plan, region, kernel):
-        held = sum(read.dtype.bytes for read in _read(region, kernel)) * each // 4
-        most = ARCHS[plan.arch].registers_per_sm // threads_of(plan)
-        wanted = most // max(1, most // (held + MAKING + ADDRESSING)) // REGISTER_STEP  # all that leave as many CTAs
-        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted * REGISTER_STEP))
+        read = _read(region, kernel)
+        held = sum(one.dtype.bytes for one in read) * each // 4 + FEW * (len(read) > 1)
+        held += LATE * len(_late(region, kernel)) + ADDRESSING
+        wanted = most // max(1, most // held) // REGISTER_STEP * REGISTER_STEP  # all that leave as many CTAs
+        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
     least = max(8 * row.held, 9) * each // 8 + HOLDING
-    if row.held and not row.is_slow:
+    if row.is_folded:  # the compiler keeps what several folds read, where the text reads it again too
+        wanted = max(1, row.held) * each + min(plan.threads[0] // WARP, MOST_PARTS) + FOLDING
+    elif row.held and not row.is_slow:
         # an element beside whole vectors, and a guard of each
-        wanted = least + FEW * (each >= ON_THEIR_WAY and bool(plan.vectorize and plan.predicate))
+        is_guarded = bool(plan.predicate and (plan.vectorize or row.held > 1))
+        late = asked_ahead(plan, row)
+        wanted = least + FEW * (each >= ON_THEIR_WAY and is_guarded) + late
+        if late and plan.cluster is not None and wanted < most <= min(ALONE, 2 * wanted):
+            wanted = most  # a large CTA alone on its SM asks for much ahead
     else:
         wanted = _on_their_way(plan, problem, each if row.is_slow else min(each, ON_THEIR_WAY))
+        if row.is_slow and each > HELD_COMPUTED:  # what is read late is asked for several vectors ahead
+            wanted += 2 * beside_of(plan, row)
     if row.held:  # less is on its way where a CTA of many threads leaves no more
-        wanted = min(wanted, max(least, ARCHS[plan.arch].registers_per_sm // threads_of(plan)))
-    wanted += sum(read.dtype.bytes for read in asked_first(plan, region, kernel)) * each // 4
+        wanted = min(wanted, max(least, most))
+    early = asked_first(plan, region, kernel)
+    if early and row.is_slow:
+        wanted -= beside_of(plan, row)
+    wanted += sum(read.dtype.bytes for read in early) * each // 4
     return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
 
 
@@ -100,6 +121,11 @@ def _on_their_way(plan: Plan, problem: Problem, each: int) -> int:
 def beside_of(plan: Plan, row: Counted) -> int:
     """Registers of what a thread reads at once of all tensors, beside an access."""
     return max(0, row.bytes * plan.widest - ACCESS_BYTES) // 4
+
+
+def asked_ahead(plan: Plan, row: Counted) -> int:
+    """Registers of what a thread of a resident row reads late, several vectors ahead."""
+    return beside_of(plan, row) * (row.reads > row.held and each_of(plan) >= MANY)
 
 
 def asked_first(plan: Plan, region: Region, kernel: Row) -> tuple[Read, ...]:
@@ -121,7 +147,7 @@ def stays_as_read(plan: Plan, region: Region, kernel: Row) -> bool:
     read = _read(region, kernel)
     is_one = len(read) == 1 and plan.cluster is not None
     row = {a.name for a in kernel.row if a in region.iters}
-    is_written = any(row & {n for e in y.index for n in e.names()} for y in region.yields)
+    is_written = any(row & names_in(y.index) for y in region.yields)
     halves = bool(read) and all(n.dtype.is_float and n.dtype.bytes == 2 for n in read)
     return halves and is_written and not is_one
 

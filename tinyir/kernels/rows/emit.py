@@ -20,7 +20,16 @@ from ..family import Problem
 from ..parts.point import Fresh, names_in
 from ..problem import Row
 from ..resources import threads_of
-from .declare import declare, declare_streamed, divides_slowly, stays_as_read
+from .declare import (
+    HELD_COMPUTED,
+    MOST_PASSES,
+    asked_ahead,
+    counted,
+    declare,
+    declare_streamed,
+    each_of,
+    stays_as_read,
+)
 from .ends import Ends
 from .passes import Passes
 from .team import Team
@@ -45,8 +54,12 @@ def _kernel(plan: Plan, problem: Problem, is_resident: bool) -> Kernel:
     body = Passes(plan, region, kernel, team, ends, is_resident).statements()
     registers = declared(plan, problem).registers
     # what the threads of a CTA leave one another at most the compiler knows
-    is_told = registers < ARCHS[plan.arch].registers_per_sm // threads_of(plan)
-    is_held = not is_resident or stays_as_read(plan, region, kernel) or divides_slowly(region, kernel)
+    is_told = registers < ARCHS[plan.arch].registers_per_sm // threads_of(plan) + (not is_resident)
+    row = counted(region, kernel)
+    is_counted = row.held > 0 and kernel.passes <= MOST_PASSES or row.is_folded or row.is_slow
+    is_held = not is_resident or team.ctas > 1 or is_counted or stays_as_read(plan, region, kernel)
+    if team.ctas > 1 and not row.is_slow and each_of(plan) <= HELD_COMPUTED and asked_ahead(plan, row):
+        is_held = False  # the compiler takes fewer, so that another CTA fits
     cluster = (team.ctas,) if team.ctas > 1 else ()
     return Kernel(
         plan.name,

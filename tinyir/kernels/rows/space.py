@@ -80,9 +80,10 @@ def _ways(problem: Problem, card: Device) -> Iterator[_Plans]:
     """In vectors of each width in which neighbours are known to be side by side, and element by element."""
     kernel, region = problem.kernel, problem.region
     longest = most_of(extent_of(kernel.row), problem.model)
-    for run in (*row_runs(region, kernel), None):
+    runs = tuple(row_runs(region, kernel))
+    for run in (*runs, None):
         beside = run.width * words_beside(region, {a.name for a in run.axes}, True) if run else 0
-        yield _Plans(kernel, region, card.arch.name, longest, run, beside)
+        yield _Plans(kernel, region, card.arch.name, longest, run, beside, not runs)
 
 
 def _is_of_fp32(region: Region) -> bool:
@@ -93,7 +94,8 @@ def _is_of_fp32(region: Region) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """The plans of one kernel in one way to move its elements, which takes registers `beside` what is held."""
+    """The plans of one kernel in one way to move its elements, which takes registers `beside` what is held; whether
+    that is the only way."""
 
     kernel: Row
     region: Region
@@ -101,6 +103,7 @@ class _Plans:
     longest: int | None
     run: Run | None
     beside: int
+    is_alone: bool
 
     @property
     def width(self) -> int:
@@ -120,10 +123,13 @@ class _Plans:
         team = threads[0] * ctas
         each = -(-(self.longest or 0) // (team * self.width)) * self.width
         is_busy = ctas == 1 and len(threads) == 1 or team * self.width < 2 * (self.longest or 0)
+        # the guards of many elements take registers, one by one
+        is_even = self.run is not None or self.is_alone or each < HELD or each * team == self.longest
         if (
             self.longest is not None
             and each <= most
             and is_busy
+            and is_even
             and self._has_ends(team)
             and self._is_even(threads, each)
         ):
