@@ -9,11 +9,18 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.bench import attention, attention_asked, conv_asked, decode, memory_asked  # noqa: E402
+from tests.bench.asked import HEAD  # noqa: E402
+from tests.bench.measured import mean  # noqa: E402
+
 RESULTS = ROOT / "tests" / "bench" / "results"
 DOCUMENTS = ("README.md", "docs/performance.md")
 MARKED = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end of table -->)", re.S)
@@ -66,6 +73,67 @@ def losses() -> str:
     return table(head, [row for network in _networks("launches_h200.json") for row in _losses(network)])
 
 
+def products() -> str:
+    """Products beside cublasLt with the same epilogue: microseconds, TFLOP/s, and cublasLt's time over ours."""
+    rows = _rows("gemm_tensor_h200.json")
+    columns = list(dict.fromkeys((row["dtype"], row["layout"]) for row in rows))
+    found: list[tuple[str, ...]] = []
+    for shape in dict.fromkeys(tuple(row["shape"]) for row in rows):
+        mine = {(row["dtype"], row["layout"]): row for row in rows if tuple(row["shape"]) == shape}
+        cells = (
+            f"{r['ours_us']:.1f} us, {r['ours_tflops']:.0f}; {r['ratio']:.3f}x" for r in map(mine.get, columns) if r
+        )
+        found.append(("x".join(map(str, shape)), *cells))
+    ratios = [row["ratio"] for row in rows]
+    found.append((f"geometric mean {mean(ratios):.3f}, least {min(ratios):.3f}", *[""] * len(columns)))
+    return table(("shape", *(" ".join(column) for column in columns)), found)
+
+
+def asked_of_attention() -> str:
+    """What is asked of attention beside what was measured."""
+    rows = _rows("attention_h200.json", "decode_h200.json", "attention_sm80_h200.json", "networks_h200.json")
+    return "\n".join([*HEAD, *attention_asked.lines(rows)]) + "\n"
+
+
+def attention_by_length() -> str:
+    """Plain attention: TFLOP/s and cuDNN's time over ours for each length, then the means over the lengths."""
+    rows = [(attention.Case(**row["case"]), row) for row in _rows("attention_h200.json")]
+    rows = [(case, row) for case, row in rows if case.is_plain and case.heads == case.kv and "cudnn" in row["ratio"]]
+    lengths = sorted({case.length for case, _ in rows})
+    found = []
+    for key in dict.fromkeys((case.dtype, case.depth, case.form) for case, _ in rows):
+        mine = {case.length: row for case, row in rows if (case.dtype, case.depth, case.form) == key}
+        cells = [
+            f"{mine[n]['tflops']['ours']:.0f}, {mine[n]['ratio']['cudnn']:.2f}" if n in mine else "" for n in lengths
+        ]
+        ratios = [[row["ratio"][rival] for row in mine.values()] for rival in ("cudnn", "fa2")]
+        ends = (f"{mean(ratios[0]):.3f}, {min(ratios[0]):.3f}", f"{mean(ratios[1]):.2f}")
+        found.append((f"{key[0]}, {key[1]}, {key[2]}", *cells, *ends))
+    return table(("dtype, depth, form", *map(str, lengths), "mean, least", "over FA2"), found)
+
+
+def attention_of_one_query() -> str:
+    """One query beside cuDNN, FlashAttention 2 and a copy of as many bytes."""
+    found = []
+    for row in _rows("decode_h200.json"):
+        case, ratio = decode.Case(**row["case"]), row["ratio"]
+        rivals = (f"{row['us'][r]:.1f} us, {ratio[r]:.3f}" if r in ratio else "" for r in ("cudnn", "fa2"))
+        size = f"{case.bytes / 1e6:.0f}"
+        found.append((case.name, size, f"{row['us']['ours']:.1f} us", f"{row['share']:.2f}", *rivals))
+    return table(("case", "MB", "ours", "of a copy", "cuDNN", "FA2"), found)
+
+
+def asked_of_convolutions() -> str:
+    """What is asked of convolutions, and of the networks that are made of them."""
+    rows = _rows("conv_whole_h200.json", "windows_whole_h200.json", "networks_h200.json")
+    return "\n".join([*HEAD, *conv_asked.lines(rows)]) + "\n"
+
+
+def asked_of_rows() -> str:
+    """What is asked of memory-bound kernels."""
+    return memory_asked.table(_rows("memory_h200.json", "memory_small_h200.json", "memory_odd_h200.json")) + "\n"
+
+
 def _losses(network: Row) -> list[tuple[str, ...]]:
     """All launches of a network, then those that lose the most."""
     rows, taken = network["launches"], network["graph_us"]
@@ -104,7 +172,19 @@ TABLES: dict[str, Callable[[], str]] = {
     "networks": networks,
     "networks_in_detail": networks_in_detail,
     "losses": losses,
+    "products": products,
+    "asked_of_attention": asked_of_attention,
+    "attention_by_length": attention_by_length,
+    "attention_of_one_query": attention_of_one_query,
+    "asked_of_convolutions": asked_of_convolutions,
+    "asked_of_rows": asked_of_rows,
 }
+
+
+def _rows(*files: str) -> list[Any]:
+    """The rows of results together."""
+    found = [json.loads((RESULTS / file).read_text(encoding="utf-8")) for file in files]
+    return [row for one in found for row in (one if isinstance(one, list) else one["rows"])]
 
 
 def _networks(file: str = "networks_h200.json") -> list[Row]:
