@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Callable
 from types import ModuleType
@@ -26,7 +27,7 @@ def lower_to(stage: str, module: Any, arch: str, card: str | None = None, **how:
     return lowering.lower(module, arch=arch, device=card, **how)
 
 
-MOST_STEPS = 20_000_000  # of isl's, for a book
+MOST_STEPS = 20_000_000  # of isl's, for a book, and for blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,8 @@ class Language:
     def confirm(self, module: Any, before: Any = None) -> list[Diag]:
         """What a module that was just lowered from `before` states and its program does not mean. Of a book each map is
         held against the ops that it is of, for all sizes, and each kind of access once (E1221, E1223, E1304), as far as
-        isl answers within MOST_STEPS. Of blocks a few instances are those of the book (E1222), of regions a few
-        elements of each output (E1414). Nothing is asked of other stages."""
+        isl answers within MOST_STEPS, as it does of blocks. Of these a few instances are those of the book (E1222), of
+        regions a few elements of each output (E1414). Nothing is asked of other stages."""
         if self.STAGE not in CONFIRMED:
             return []
         from ..kit.work import span
@@ -60,27 +61,28 @@ class Language:
             if self.STAGE == "poly":
                 from ..analysis.validate_blocks import confirm_poly
 
-                return confirm_poly(module)
+                return _within_steps(confirm_poly, module, "blocks unconfirmed")
             if self.STAGE == "region":
                 from ..play.confirm import confirm
 
                 return confirm(before, module) if before is not None else []
-            return _confirmed_book(module)
+            from ..analysis.validate import validate_index
+
+            return _within_steps(validate_index, module, "books unconfirmed")
 
 
 CONFIRMED = ("index", "poly", "region")  # stages with something to confirm
 
 
-def _confirmed_book(module: Any) -> list[Diag]:
-    from ..analysis.validate import validate_index
+def _within_steps(confirm: Callable[[Any], list[Diag]], module: Any, unconfirmed: str) -> list[Diag]:
     from ..ir.sets import within_steps
     from ..kit.work import count
 
     found: list[Diag] | None = None
-    with within_steps(MOST_STEPS):
-        found = validate_index(module)
+    with within_steps(MOST_STEPS), contextlib.suppress(ZeroDivisionError, MemoryError):
+        found = confirm(module)  # a size may divide by 0 where symbols are small
     if found is None:
-        count("books unconfirmed")
+        count(unconfirmed)
     return found or []
 
 

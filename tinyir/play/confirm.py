@@ -5,8 +5,8 @@ What the region reads from memory is given to both sides (`play.elements`), so t
 its region. Where they differ, what is given may be what another value is too, or be kept in another order: then it is
 computed as well, further and further back. Where they still differ, the outputs of both are played on NumPy.
 
-It costs steps, which are bounded; what they do not reach, and what is too large to be played, is counted as `writes
-unconfirmed`.
+It costs steps, which are bounded for a text, and so is what is played; what they do not reach, and what is too large to
+be played, is counted as `writes unconfirmed`. Nothing here ends a run but a difference that was seen.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..ir import poly, region
+from ..ir.body import Reduce, Scatter, operands_of
 from ..ir.model import is_exchanged
 from ..ir.region import Region, Yield
 from ..kit.diag import Diag, Refused
@@ -28,13 +29,17 @@ from .elements import BookElements, Held, Numbers, RegionElements, alike
 from .scalar import Unsaid
 
 MOST_STEPS = 4000  # of a point of a region, and
-MOST_BACK = 40_000  # of one that differs at first
-POINTS = ((2_000, 6), (20_000, 3), (400_000, 1))  # of a write, where a text has taken fewer steps; behind them none
+MOST_BACK = 20_000  # of one that differs at first, and
+MOST_BACK_IN_ALL = 100_000  # of a text
+POINTS = ((2_000, 6), (20_000, 3), (200_000, 1))  # of a write, where a text has taken fewer steps; behind them none
 SIZES = (5, 7, 6, 9)  # of the symbols in turn
-INFINITE = 1 << 30
-DEPTHS = (1, 2, INFINITE)
-MOST_PLAYED = 1 << 36  # elements of all values, with those that are folded
-UNSAID = (Unsaid, ArithmeticError, LookupError, RecursionError, ValueError)  # at sizes that no input has, too
+DEPTHS = (1, 2, math.inf)
+MOST_PLAYED = 1 << 20  # elements of all values on both sides, with those that are folded: 8 MiB, some 20 ms
+CALL = 1 << 9  # elements that NumPy computes in the time of a call
+# At sizes that no input has there are places outside, divisions by 0 and shapes that do not fit; a nested text may need
+# more of the stack or of memory than there is.
+UNSAID = (Unsaid, ArithmeticError, LookupError, MemoryError, RecursionError, ValueError)
+UNPLAYED = (*UNSAID, Refused, TypeError)  # NumPy has a TypeError for dtypes that do not go together
 Env = Mapping[str, int]
 
 
@@ -50,10 +55,14 @@ class _Write:
 
 def confirm(program: poly.Module, module: region.Module) -> list[Diag]:
     """A diagnostic (E1414) for an output that the regions give another number than the book."""
-    found = _Values(program, module)
-    unconfirmed = found.unconfirmed()
+    try:
+        found = _Values(program, module)
+        unconfirmed = found.unconfirmed()
+    except UNSAID:  # a size that is a division by 0 where symbols are small
+        count("writes unconfirmed", sum(len(one.yields) for one in module.program.regions))
+        return []
+    count("element steps", found.steps + found.back)
     said = found.played() if unconfirmed else []
-    count("element steps", found.steps)
     if said is None:
         count("writes unconfirmed", unconfirmed)
     return said or []
@@ -67,7 +76,7 @@ class _Values:
         self.writers = lists_of((t.name, one) for one in module.program.regions for t in one.outputs)
         self.by_book, self.by_regions = BookElements(self.book), RegionElements(module)
         self.sizes = self._sizes()
-        self.steps = 0
+        self.steps = self.back = 0  # that were taken, and those further back
 
     def _sizes(self) -> dict[str, int]:
         """Small sizes where every axis has points, else those of a shape set."""
@@ -111,31 +120,29 @@ class _Values:
         most = next((points for steps, points in POINTS if self.steps < steps), 0)
         for number, env in enumerate(self._points(writes[0].region, most) if writes else ()):
             here = [n for n in asked if asked[n] < most and n not in wrong and _holds(writes[n].item, env)]
-            if here:
-                self._begin(writes[0].region, number, 0)
+            if not here:
+                continue
+            self._begin(writes[0].region, number, 0)
             for n in here:
                 asked[n] += 1
                 if not self._is_same(writes[n], env):
                     wrong.add(n)
+            self.steps += MOST_STEPS - self.numbers.steps
         return [write for n, write in enumerate(writes) if n in wrong or not asked[n]]
 
     def _is_same(self, write: _Write, env: Env) -> bool:
         """Whether a region writes what the book says, at a point; False where one does not say."""
-        before = self.numbers.steps
         try:
             found = self.by_regions.yielded(write.region, write.item, env)
             place = write.held.place(tuple([e.evaluate(env) for e in write.item.index]))
             return alike(found, self.by_book.element(write.held.value, place))
         except UNSAID:
             return False
-        finally:
-            self.steps += before - self.numbers.steps
 
-    def _begin(self, one: Region, seed: int, depth: int) -> None:
+    def _begin(self, one: Region, seed: int, depth: float, most: int = MOST_STEPS) -> None:
         """Both sides with numbers of their own, for what is given to a region."""
         given = self._given_to(one, depth)
-        most = MOST_BACK if depth else MOST_STEPS
-        self.numbers = Numbers(seed, most, is_positive=bool(seed % 2), is_whole=depth == INFINITE)
+        self.numbers = Numbers(seed, most, is_positive=bool(seed % 2), is_whole=depth == math.inf)
         self.by_regions.begin(self.sizes, self.numbers, given)
         self.by_book.begin(self.sizes, self.numbers, {held.value for held in given.values()})
 
@@ -148,10 +155,10 @@ class _Values:
             ends = {n: 0 if number == 0 else size - 1 for n, size in spans.items()}
             yield {**self.sizes, **(ends if number < 2 and most > 1 else drawn)}
 
-    def _given_to(self, one: Region, depth: int) -> dict[str, Held]:
+    def _given_to(self, one: Region, depth: float) -> dict[str, Held]:
         """What a region is given, and the regions that make what it is not given: those of `depth` steps back."""
         found: dict[str, Held] = {}
-        pending, seen = [(t.name, depth) for t in one.inputs], set[tuple[str, int]]()
+        pending, seen = [(t.name, depth) for t in one.inputs], set[tuple[str, float]]()
         while pending:
             name, left = pending.pop()
             if (name, left) in seen:
@@ -164,6 +171,7 @@ class _Values:
             alias = self.buffers[name].attr("alias") if name in self.buffers else None
             if alias is not None:
                 pending.append((alias, left))
+        self.back += len(seen) if depth else 0
         return found
 
     def _held(self, write: _Write) -> Held | None:
@@ -175,12 +183,17 @@ class _Values:
         is_free = write.item.output in self.buffers and len(write.item.index) > 1
         return held if is_free and self._agrees(_Write(write.region, write.item, held), 0) else None
 
-    def _agrees(self, write: _Write, depth: int) -> bool:
-        """Whether both sides are the same at a few points."""
+    def _agrees(self, write: _Write, depth: float) -> bool:
+        """Whether both sides are the same at a few points; False behind MOST_BACK_IN_ALL steps of a text."""
         points = [env for env in self._points(write.region, 3) if _holds(write.item, env)][:3]
         for number, env in enumerate(points):
-            self._begin(write.region, number, depth)
-            if not self._is_same(write, env):
+            most = min(MOST_BACK, MOST_BACK_IN_ALL - self.back)
+            if most <= 0:
+                return False
+            self._begin(write.region, number, depth, most)
+            is_same = self._is_same(write, env)
+            self.back += most - self.numbers.steps
+            if not is_same:
                 return False
         return True
 
@@ -188,14 +201,40 @@ class _Values:
 
     def played(self) -> list[Diag] | None:
         """The first output that the regions give another number than the book on random inputs; None where that would
-        take too long."""
-        spans = [[a.size.evaluate(self.sizes) for a in e.axes] for e in self.book.entries]
-        if sum(map(math.prod, spans)) > MOST_PLAYED:
-            return None
+        take too long, or does not come to an end."""
         try:
+            elements = sum(itertools.chain(self._tensors(), self._of_book(), self._of_regions()))
+            if elements > MOST_PLAYED:
+                return None
+            count("elements played", elements)
             return self._played(self.sizes)
-        except Refused:  # sizes that no input has
+        except UNPLAYED:
             return None
+
+    def _tensors(self) -> Iterator[int]:
+        """Elements of the tensors in memory."""
+        for t in (*self.model.inputs, *self.model.outputs, *self.buffers.values()):
+            yield math.prod(d.evaluate(self.sizes) for d in t.type.shape)
+
+    def _of_book(self) -> Iterator[int]:
+        """Elements that the values of a book take, and calls: of a scan and a scatter one a place."""
+        values = self.book.tiny.value_of()
+        for e in self.book.entries:
+            is_loop = values[e.value].op in ("SCAN", "SCATTER")
+            places = [a.size.evaluate(self.sizes) for a in e.axes if is_loop and a.kind in ("reduce", "indirect")]
+            yield math.prod(a.size.evaluate(self.sizes) for a in e.axes) + CALL * math.prod(places)
+
+    def _of_regions(self) -> Iterator[int]:
+        """The same of regions."""
+        for one in self.module.program.regions:
+            iters = {a.name: a.size.evaluate(self.sizes) for a in one.iters}  # pyright: ignore - they have sizes
+            pending = [(item.expr, math.prod(iters.values())) for item in (*one.lets, *one.yields)]
+            while pending:
+                body, points = pending.pop()
+                axes = body.axes if isinstance(body, Reduce | Scatter) else ()
+                folded = math.prod(a.size.evaluate(self.sizes) for a in axes if a.size is not None)
+                yield points * folded + CALL * (folded if isinstance(body, Scatter) else 1)
+                pending += [(inner, points * folded) for inner in operands_of(body)]
 
     def _played(self, sizes: Env) -> list[Diag]:
         import numpy as np

@@ -1,8 +1,9 @@
 """Single elements of a program, computed on demand from two texts: by its book, and by its regions.
 
 Both stop at what they are given, numbers drawn by name and place, and run over few points of a long axis that they
-fold: the first, the last and one between. So an element costs hundreds of steps whatever the sizes are, and both say
-the same number where they compute the same (`play.scalar`), but for folds whose axes are cut in two ways.
+fold: the first, the last and one between, fewer of many axes. So an element costs hundreds of steps whatever the sizes
+are, and both say the same number where they compute the same (`play.scalar`), but for folds whose axes are cut in two
+ways.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from .scalar import Number, Unsaid, applied, cast, folded
 
 At = tuple[int, ...]
 Env = Mapping[str, int]  # sizes of symbols, and the point of each axis
-FEW = 3  # points of a longer axis that is folded
+FEW = ((4, 3), (7, 2))  # points of a longer axis that is folded, with as many axes at most; of more axes one
 _MIX = 0x9E3779B97F4A7C15
 
 
@@ -86,23 +87,31 @@ class Numbers:
         return (mixed >> 11) / (1 << 53)
 
     def step(self, number: int = 1) -> None:
-        """Take more steps."""
-        self.steps -= number
-        if self.steps < 0:
+        """Take more steps; none where these are more than are left."""
+        if number > self.steps:
             raise Unsaid
+        self.steps -= number
 
-    def points(self, size: int) -> Sequence[int]:
-        """The points of an axis that a fold runs over."""
-        if size <= FEW or self.is_whole:
+    def points(self, sizes: Sequence[int]) -> Iterator[At]:
+        """The points of the axes that a fold runs over, a step each. Raises Unsaid before any where they are too many:
+        `itertools.product` lists every axis, which may have billions of points."""
+        few = next((few for most, few in FEW if len(sizes) <= most), 1)
+        spans = [self._span(size, few) for size in sizes]
+        self.step(math.prod(map(len, spans)))
+        return itertools.product(*spans)
+
+    def _span(self, size: int, few: int) -> Sequence[int]:
+        if size <= few or self.is_whole:
             return range(size)
-        return 0, 1 + size * _MIX % (size - 2), size - 1
+        return sorted((1 + size * _MIX % max(1, size - 2), 0, size - 1)[-few:])
 
     def fold(self, op: str, dtype: DType, terms: Iterable[Any]) -> Any:
-        """The fold of numbers."""
+        """The fold of numbers; integers wrap term by term, so that none grows long."""
         total = neutral_of(op, dtype).value
         for term in terms:
             total = folded(op, total, term)
-        return total if dtype.is_float else round_to(dtype, total)
+            total = total if dtype.is_float else round_to(dtype, total)
+        return total
 
     def extreme(self, op: str, sizes: Sequence[int], terms: Iterable[tuple[At, Any]]) -> int:
         """The place in rows of the first term that is the largest or least; the first NaN is."""
@@ -175,7 +184,8 @@ class BookElements:
         entry, op, dtype, numbers = self._entries[value.name], value.op.lower(), value.type.dtype, self._numbers
         env = {**self._sizes, **{axis.name: place for axis, place in zip(entry.own_axes, at)}}
         if OPS[value.op].is_elementwise:
-            return applied(op, dtype, [self._read(value, n, env) for n in range(len(value.operands))])
+            operands = [self._read(value, n, env) for n in range(len(value.operands))]
+            return applied(op, dtype, operands, self._types[value.operands[0]].dtype)
         if op == "reduce":
             return self._reduced(value, entry, env)
         if op == "scan":
@@ -203,13 +213,15 @@ class BookElements:
     def _read(self, value: Any, operand: int, env: Env) -> Number:
         entry = self._entries[value.name]
         accesses = entry.reads if self._is_stepping else entry.sources
-        found = accesses[operand].at(env)  # pyright: ignore - it reads alone
+        access = accesses[operand]
+        self._numbers.step(len(access.pieces) - 1)  # their guards are asked in turn
+        found = access.at(env)  # pyright: ignore - it reads alone
         return self.element(*found) if isinstance(found, tuple) else found
 
     def _points(self, axes: Sequence[Any]) -> Iterator[dict[str, int]]:
-        spans = [self._numbers.points(a.size.evaluate(self._sizes)) for a in axes]
         names = [a.name for a in axes]
-        return (dict(zip(names, point)) for point in itertools.product(*spans))
+        points = self._numbers.points([a.size.evaluate(self._sizes) for a in axes])
+        return (dict(zip(names, point)) for point in points)
 
     def _reduced(self, value: Any, entry: Any, env: Env) -> Number:
         op, own, numbers = value.attr("op").lower(), value.attr("dtype"), self._numbers
@@ -264,6 +276,7 @@ class RegionElements:
             sizes, others = ([d.evaluate(self._sizes) for d in t.type.shape] for t in (buffer, home))
             return self.element(home.name, unflat(flat(at, sizes), others), dtype)
         for one, item in self._written[name]:
+            self._numbers.step()  # as many may write one tensor as a concatenation has parts
             env = self._writing(one, item, at)
             if env is not None and all(b.holds(env) for b in item.guard):
                 return self._of(item.expr, one, env)
@@ -301,9 +314,9 @@ class RegionElements:
         self._numbers.step()
         return _FORMS[type(body)](self, body, one, env)
 
-    def _spans(self, axes: Iterable[Any], one: region.Region) -> list[Sequence[int]]:
+    def _points(self, axes: Iterable[Any], one: region.Region) -> Iterator[At]:
         """The points of axes that are folded, of which some are the region's own."""
-        return [self._numbers.points(self._size(a, one)) for a in axes]
+        return self._numbers.points([self._size(a, one) for a in axes])
 
     def _size(self, axis: Any, one: region.Region) -> int:
         size = axis.size if axis.size is not None else next(a.size for a in one.iters if a.name == axis.name)
@@ -333,7 +346,8 @@ class RegionElements:
         return cast(body.expr.evaluate(env), body.dtype)
 
     def _elementwise(self, body: Unary | Binary | Ternary, one: region.Region, env: Env) -> Any:
-        return applied(body.op, body.dtype, [self._of(o, one, env) for o in operands_of(body)])
+        inside = operands_of(body)
+        return applied(body.op, body.dtype, [self._of(o, one, env) for o in inside], inside[0].dtype)
 
     def _select(self, body: Select, one: region.Region, env: Env) -> Any:
         return self._of(body.then if all(b.holds(env) for b in body.guard) else body.other, one, env)
@@ -349,7 +363,7 @@ class RegionElements:
 
     def _reduce(self, body: Reduce, one: region.Region, env: Env) -> Any:
         names = [a.name for a in body.axes]
-        points = itertools.product(*self._spans(body.axes, one))
+        points = self._points(body.axes, one)
         terms = ((point, self._of(body.body, one, {**env, **dict(zip(names, point))})) for point in points)
         if body.op in ("argmax", "argmin"):
             return self._numbers.extreme(body.op, [self._size(a, one) for a in body.axes], terms)
@@ -357,7 +371,7 @@ class RegionElements:
 
     def _scan(self, body: Scan, one: region.Region, env: Env) -> Any:
         here, axis = env[body.axis], next(a for a in one.iters if a.name == body.axis)
-        before = [n for n in self._spans((axis,), one)[0] if (n >= here if body.reverse else n <= here)]
+        before = [n for (n,) in self._points((axis,), one) if (n >= here if body.reverse else n <= here)]
         places = [n for n in before if n != here or not body.exclusive]
         terms = (self._of(body.body, one, {**env, body.axis: n}) for n in places)
         return self._numbers.fold(body.op, body.dtype, terms)
@@ -370,7 +384,7 @@ class RegionElements:
     def _scatter(self, body: Scatter, one: region.Region, env: Env) -> Any:
         total, names = self._of(body.base, one, env), [a.name for a in body.axes]
         size = self._size(next(a for a in one.iters if a.name == body.axis), one)
-        for point in itertools.product(*self._spans(body.axes, one)):
+        for point in self._points(body.axes, one):
             inside = {**env, **dict(zip(names, point))}
             place = self._of(body.at, one, inside)
             if place + (size if place < 0 else 0) == env[body.axis]:

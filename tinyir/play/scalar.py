@@ -8,13 +8,13 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ..ir.types import DTYPES, DType, round_to
+from ..ir.types import DType, round_to
 
 Number = float | int | bool
 
 
 class Unsaid(Exception):
-    """What single numbers do not say: the bits of a float, or more steps than were given."""
+    """What single numbers do not say: the bits of a float of 8 bits, or more steps than were given."""
 
 
 def cast(value: Number, dtype: DType) -> Number:
@@ -31,12 +31,13 @@ def cast(value: Number, dtype: DType) -> Number:
     return int(max(min(value, float(dtype.highest)), float(dtype.lowest)))
 
 
-def applied(op: str, dtype: DType, operands: list[Any]) -> Number:
-    """An elementwise op (its name in lower case) that gives `dtype`. Raises Unsaid."""
+def applied(op: str, dtype: DType, operands: list[Any], source: DType) -> Number:
+    """An elementwise op (its name in lower case) that gives `dtype`, of operands the first of which is of dtype
+    `source`. Raises Unsaid."""
     if op == "cast":
         return cast(operands[0], dtype)
     if op == "bitcast":
-        return _bits(operands[0], dtype)
+        return _bits(operands[0], source, dtype)
     if op == "where":
         return operands[1] if operands[0] else operands[2]
     if op in ("max", "min"):
@@ -53,18 +54,21 @@ def applied(op: str, dtype: DType, operands: list[Any]) -> Number:
         return math.nan
 
 
-def _bits(value: Number, dtype: DType) -> Number:
-    """A number of the same bits; of floats of 32 and 64 bits alone, since an integer does not say which of the narrower
-    ones it was."""
-    if value.__class__ is not float and not dtype.is_float:
+_WORDS = {"fp64": ("d", "Q", 0), "fp32": ("f", "I", 0), "fp16": ("e", "H", 0), "bf16": ("f", "I", 16)}
+
+
+def _bits(value: Number, source: DType, dtype: DType) -> Number:
+    """A number of the same bits: a float is rounded to its dtype first, since there are no bits of others. What has 8
+    bits is unsaid where one side is a float."""
+    if source == dtype:
+        return value
+    if source.is_float:
+        code, word, shift = _WORDS.get(source.name) or _unsaid()
+        value = struct.unpack(word, struct.pack(code, round_to(source, value)))[0] >> shift
+    if not dtype.is_float:
         return round_to(dtype, value)
-    if dtype.bits < 32:
-        raise Unsaid
-    words = {32: "If", 64: "Qd"}[dtype.bits]
-    if dtype.is_float:
-        return struct.unpack(words[1], struct.pack(words[0], int(value) & (1 << dtype.bits) - 1))[0]
-    rounded = round_to(DTYPES[f"fp{dtype.bits}"], value)
-    return round_to(dtype, struct.unpack(words[0], struct.pack(words[1], rounded))[0])
+    code, word, shift = _WORDS.get(dtype.name) or _unsaid()
+    return struct.unpack(code, struct.pack(word, (int(value) & (1 << dtype.bits) - 1) << shift))[0]
 
 
 def folded(op: str, a: Any, b: Any) -> Any:
