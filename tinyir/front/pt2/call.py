@@ -102,6 +102,23 @@ class Call(Ops):
                 raise refuse("E1006", self.name, axis=axis, rank=rank)
         return [a % max(rank, 1) for a in named]
 
+    def axis_of_parts(self, rank: int) -> int:
+        """The axis that a split is along: `hsplit`, `vsplit` and `dsplit` say it by their names."""
+        named = {"h": min(1, rank - 1), "v": 0, "d": 2}.get(self.target[0])
+        return self.axis("dim", rank, 0) if named is None else named
+
+    def starts(self, axis: int, extent: Expr) -> list[Expr]:
+        """Where each part of a split begins: one behind the other, or where they are told to, which may overlap."""
+        if "indices" in self.args:
+            first = [Expr.of(i) if i >= 0 else extent + i for i in self.get("indices", [])]
+            most = extent.constant
+            known = [s if most is None else Expr.of(min(max(s.constant or 0, 0), most)) for s in first]
+            return [Expr.of(0), *known]
+        found = [Expr.of(0)]
+        for _, shape in self.types[:-1]:
+            found.append(found[-1] + shape[axis])
+        return found
+
     def wants(self, output: int) -> bool:
         """Whether something reads that output."""
         return output < len(self._wanted) and self._wanted[output]

@@ -28,7 +28,7 @@ from .nodes import functional, is_size, memory_of, module_of, named_by, names_in
 from .results import is_translated, result_of
 from .sizes import bound_of, size_of
 from .table import ATEN_OPS
-from .views import NEVER, SURE, Shared, put_back, sharing, taken_again
+from .views import NEVER, SURE, Shared, put_back, sharing, taken_again, wholes_of
 from .wrapped import unwrapped
 
 Words = Mapping[str, Sequence[str]]
@@ -344,7 +344,7 @@ class _Graph:
             self.shared.note_written(outputs[0], written)
             self._wrote(written, self.values[outputs[0]], number)
         elif (how := sharing(node, word, self.graph["tensor_values"])) != NEVER:
-            self.shared.note_views(outputs, names_in(node["inputs"][0]["arg"])[0], call, how == SURE)
+            self.shared.note_views(wholes_of(node, outputs), call, how == SURE)
 
     def _check_written(self, op: str, name: str, number: int) -> None:
         """Raises Refused where it cannot be told what else a write changes: of what the caller gave or the model keeps

@@ -19,7 +19,7 @@ _NAMES = """
     special_expm1/expm1
     special_log1p/log1p special_logit/logit special_logsumexp/logsumexp special_round/round special_sinc/sinc
     subtract/sub trapz/trapezoid unsafe_chunk/chunk unsafe_split/split unsafe_split_with_sizes/split_with_sizes
-    adjoint.default/mT.default max.other/maximum.default min.other/minimum.default ravel.default/reshape.default
+    max.other/maximum.default min.other/minimum.default ravel.default/reshape.default
     special_log_softmax.default/log_softmax.int special_softmax.default/softmax.int special_xlogy.default/xlogy.Tensor
     special_xlogy.other_scalar/xlogy.Scalar_Other special_xlogy.self_scalar/xlogy.Scalar_Self
     swapdims.default/transpose.int true_divide.Scalar/div.Scalar

@@ -154,6 +154,13 @@ def conjugate(call: Call) -> Any:
     return Complex(x.real, call.fn("neg", x.imag))
 
 
+@of_complex("adjoint.default", "mH.default", "matrix_H.default")
+def adjoint(call: Call) -> Any:
+    """The conjugate, transposed."""
+    x = partwise(call)
+    return Complex(x.real, call.fn("neg", x.imag))
+
+
 @of_complex("resolve_conj.default", "resolve_neg.default")
 def resolved(call: Call) -> Any:
     """The same."""

@@ -10,7 +10,6 @@ from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
-from .movement import pieces
 
 
 def _with_axes(call: Call, x: Term, rank: int) -> Term:
@@ -47,9 +46,12 @@ def stacks(call: Call) -> Any:
 def splits(call: Call) -> Any:
     """Parts along an axis that the name says, of the sizes that the archive states."""
     x = call.tensor("self")
-    own = {"h": min(1, x.rank - 1), "v": 0, "d": 2}.get(call.target[0])
-    axis = call.axis("dim", x.rank, 0) if own is None else own
-    return pieces(call, [shape[axis] for _, shape in call.types], axis)
+    axis = call.axis_of_parts(x.rank)
+    parts = zip(call.starts(axis, x.shape[axis]), call.types)
+    return tuple(
+        call.cut(x, axis, start, start + shape[axis]) if call.wants(n) else None
+        for n, (start, (_, shape)) in enumerate(parts)
+    )
 
 
 @aten("meshgrid.default", "meshgrid.indexing")

@@ -22,13 +22,6 @@ def trace(call: Call) -> Any:
     return call.op("Reduce", own, op="sum", axes=[0, 1], gives=x.dtype)
 
 
-@aten("linalg_diagonal.default")
-def linalg_diagonal(call: Call) -> Any:
-    """The diagonals of the last two axes."""
-    call.args = {"self": call.tensor("A"), "dim1": -2, "dim2": -1, **{k: v for k, v in call.args.items() if k != "A"}}
-    return diagonal(call)
-
-
 @aten("diag.default", "diag_embed.default", "diagflat.default")
 def diag(call: Call) -> Any:
     """The last axis on the diagonal of a matrix; of a matrix the diagonal (diag)."""

@@ -36,14 +36,17 @@ def permute(call: Call) -> Any:
     return call.transpose(x, [d % max(1, x.rank) for d in call.get("dims", [])])
 
 
-@aten("transpose.int", "t.default", "numpy_T.default", "mT.default", "swapaxes.default")
+_TURNED = ("mT.default", "mH.default", "matrix_H.default", "adjoint.default")
+
+
+@aten("transpose.int", "t.default", "numpy_T.default", "swapaxes.default", *_TURNED)
 def transpose(call: Call) -> Any:
     """Two axes exchanged."""
     x = call.tensor("self")
     perm = list(range(x.rank))
     if call.target == "numpy_T.default":
         return call.transpose(x, perm[::-1])
-    if call.target in ("t.default", "mT.default"):
+    if call.target in ("t.default", *_TURNED):
         if x.rank < 2:
             return x
         first, second = x.rank - 2, x.rank - 1
@@ -153,10 +156,10 @@ def split(call: Call) -> Any:
     return pieces(call, [shape[axis] for _, shape in call.types])
 
 
-def pieces(call: Call, sizes: Sequence[Any], axis: int | None = None) -> Any:
+def pieces(call: Call, sizes: Sequence[Any]) -> Any:
     """Pieces along an axis, those that something reads."""
     x = call.tensor("self")
-    axis = call.axis("dim", x.rank, 0) if axis is None else axis
+    axis = call.axis("dim", x.rank, 0)
     if len(sizes) == 1:
         return (x,)
     found: list[Term | None] = []
@@ -311,11 +314,13 @@ def copy(call: Call) -> Any:
     return call.expand(call.cast(call.tensor("src"), call.dtype), call.shape)
 
 
-@aten("diagonal.default", "diagonal_copy.default")
+@aten("diagonal.default", "diagonal_copy.default", "linalg_diagonal.default")
 def diagonal(call: Call) -> Any:
-    """The elements of two axes whose places are `offset` apart, along a new last axis."""
-    x, offset = call.tensor("self"), call.get("offset", 0)
-    rows, columns = (call.axis(key, x.rank, default) for key, default in (("dim1", 0), ("dim2", 1)))
+    """The elements of two axes, the first ones or (linalg) the last ones, whose places are `offset` apart, along a new
+    last axis."""
+    is_last = "A" in call.args
+    x, offset = call.tensor("A" if is_last else "self"), call.get("offset", 0)
+    rows, columns = (call.axis(key, x.rank, n - 2 * is_last) for n, key in enumerate(("dim1", "dim2")))
     others = [a for a in range(x.rank) if a not in (rows, columns)]
     turned = call.transpose(x, [*others, rows, columns])
     height, width = (x.shape[a].constant for a in (rows, columns))
