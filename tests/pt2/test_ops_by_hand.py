@@ -300,3 +300,13 @@ def test_as_many_elements_as_a_symbol_says_are_put_in_order(tmp_path: Path, kind
         order = sorted(range(7), key=lambda n: (not key[n][0], -key[n][1]) if falls else key[n])
         assert places[row].tolist() == order
         np.testing.assert_array_equal(values[row], line[order])
+
+
+@pytest.mark.parametrize("repeats", [[2], [], [2, 2, 2]])
+def test_a_single_number_of_repeats_is_that_of_all_places(tmp_path: Path, repeats: list[int]) -> None:
+    nodes = [node("repeat_interleave.self_Tensor", ["y"], self="x", repeats="r", dim=1, output_size=6)]
+    shape = [] if not repeats else [len(repeats)]
+    net = model({"x": (FLOAT, [2, 3]), "r": (LONG, shape)}, nodes, {"y": (FLOAT, [2, 6])})
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    (found,) = played(archive(net, {}), tmp_path, x, np.array(repeats or 2))
+    assert found.tolist() == x.repeat(2, 1).tolist()

@@ -247,21 +247,22 @@ def diagonal_scatter(call: Call) -> Any:
 @aten("repeat_interleave.self_Tensor", "repeat_interleave.Tensor")
 def repeat_interleave(call: Call) -> Any:
     """Each place of an axis as often as a tensor says, or the numbers of these places. How many there are in all must
-    be stated."""
+    be stated. A single number of repeats is that of all places."""
     repeats, count = call.tensor("repeats"), call.get("output_size")
     if count is None:
         raise call.fault(Phrase("the size of its result is data"))
+    if "self" in call.args:
+        x, axis = call.tensor("self"), call.get("dim")
+        x, axis = (call.reshape(x, [-1]), 0) if axis is None else (x, call.axis("dim", x.rank))
+        if not repeats.rank or repeats.shape[0].constant == 1:
+            repeats = call.expand(call.reshape(repeats, [1]), [x.shape[axis]])
     ends = call.op("CumSum", call.cast(repeats, "i64"), axis=0, part="end", gives=DTYPES["i64"])
     places = call.op("Iota", shape=[count, 1], axis=0, part="place")
     behind = call.cast(call.fn("less_equal", call.reshape(ends, [1, -1]), places), "i64")
     index = call.op("Reduce", behind, op="sum", axes=[1], part="index")
     if "self" not in call.args:
         return call.cast(index, call.dtype)
-    x = call.tensor("self")
-    is_flat = call.get("dim") is None
-    return call.op(
-        "Gather", call.reshape(x, [-1]) if is_flat else x, index, axis=0 if is_flat else call.axis("dim", x.rank)
-    )
+    return call.op("Gather", x, index, axis=axis)
 
 
 @aten("index_add.default", "index_copy.default")
