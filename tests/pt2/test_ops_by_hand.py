@@ -310,3 +310,38 @@ def test_a_single_number_of_repeats_is_that_of_all_places(tmp_path: Path, repeat
     x = np.arange(6, dtype="f4").reshape(2, 3)
     (found,) = played(archive(net, {}), tmp_path, x, np.array(repeats or 2))
     assert found.tolist() == x.repeat(2, 1).tolist()
+
+
+def in_memory_of(size: int, out: int, mode: str) -> np.ndarray:
+    """The weights of torch's antialiasing with aligned corners along an axis."""
+    step = (size - 1) / (out - 1) if out > 1 else 0.0
+    wide, half = max(step, 1.0), 1 if mode == "bilinear" else 2
+    found = np.zeros((out, size))
+    for row in range(out):
+        middle = step * (row + 0.5)
+        first = max(int(middle - half * wide + 0.5), 0)
+        for n in range(first, min(int(middle + half * wide + 0.5), size)):
+            d = abs(n - middle + 0.5) / wide
+            near, far = (1.5 * d - 2.5) * d * d + 1, ((-0.5 * d + 2.5) * d - 4) * d + 2
+            found[row, n] = max(0, 1 - d) if half == 1 else near if d < 1 else far if d < 2 else 0
+    return found / found.sum(1, keepdims=True)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(1, 1), (3, 9), (2, 6), (8, 4)])
+def test_smooth_images_with_aligned_corners(tmp_path: Path, mode: str, size: tuple[int, int]) -> None:
+    x = np.random.default_rng(1).standard_normal((1, 1, 5, 7)).astype("f4")
+    nodes = [node(f"_upsample_{mode}2d_aa.default", ["y"], self="x", output_size=[*size], align_corners=True)]
+    net = model({"x": (FLOAT, [1, 1, 5, 7])}, nodes, {"y": (FLOAT, [1, 1, *size])})
+    (found,) = played(archive(net, {}), tmp_path, x)
+    wanted = in_memory_of(5, size[0], mode) @ x[0, 0] @ in_memory_of(7, size[1], mode).T
+    assert found[0, 0] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_aligned_corners_are_at_corners_whatever_scale_is_stated(tmp_path: Path) -> None:
+    scales = {"as_floats": [1.5]}
+    nodes = [node("upsample_linear1d.vec", ["y"], input="x", align_corners=True, scale_factors=scales)]
+    net = model({"x": (FLOAT, [1, 1, 7])}, nodes, {"y": (FLOAT, [1, 1, 10])})
+    x = np.array([[[0, 3, 6, 9, 12, 15, 18]]], "f4")
+    (found,) = played(archive(net, {}), tmp_path, x)
+    assert found.ravel() == pytest.approx(np.arange(0, 20, 2))

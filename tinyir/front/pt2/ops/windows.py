@@ -12,6 +12,8 @@ from ...program.terms import Term
 from ..call import Call
 from ..table import aten
 
+ALL_AT_ONE = 2.0**60  # a scale by which all elements of a result are within one of the operand
+
 
 def each(value: Any, rank: int, default: int) -> list[Any]:
     """A number for each axis of an image, or one number for all."""
@@ -232,14 +234,23 @@ def upsample_nearest(call: Call) -> Any:
 def upsample_linear(call: Call) -> Any:
     """Lines, or cubics, between elements; with `aa` over as many elements as one of the result has."""
     mode = "cubic" if "cubic" in call.target else "linear"
-    coordinates = "align_corners" if call.get("align_corners", False) else "half_pixel"
+    is_aligned = bool(call.get("align_corners", False))
     if "_aa." not in call.target:
-        return _resized(call, mode, coordinates=coordinates, cubic_coeff=-0.75 if mode == "cubic" else None)
+        coordinates = "align_corners" if is_aligned else "half_pixel"
+        coefficient = -0.75 if mode == "cubic" else None
+        return _resized(call, mode, is_aligned, coordinates=coordinates, cubic_coeff=coefficient)
     attrs = {"antialias": True, "exclude_outside": True, "cubic_coeff": -0.5 if mode == "cubic" else None}
-    return _resized(call, mode, coordinates=coordinates, **attrs)
+    if is_aligned:  # the middles of elements are still where they are, but their distance is that of aligned corners
+        x = call.tensor("input" if "input" in call.args else "self")
+        spans = [(x.shape[a].constant, call.shape[a].constant) for a in range(2, x.rank)]
+        if any(None in span for span in spans):
+            raise call.fault(Phrase("its sizes are symbols"))
+        attrs["scales"] = [(out - 1) / (size - 1) if out > 1 < size else ALL_AT_ONE for size, out in spans]
+    return _resized(call, mode, is_aligned, coordinates="half_pixel", **attrs)
 
 
-def _resized(call: Call, mode: str, **attrs: Any) -> Term:
+def _resized(call: Call, mode: str, is_aligned: bool = False, **attrs: Any) -> Term:
+    """Sampled to the size of the result. Aligned corners make its sizes the scale, whatever scale is stated."""
     x = call.tensor("input" if "input" in call.args else "self")
     count = x.rank - 2
     axes = list(range(2, x.rank))
@@ -247,7 +258,7 @@ def _resized(call: Call, mode: str, **attrs: Any) -> Term:
         f for f in (call.get(k) for k in ("scales_d", "scales_h", "scales_w", "scales")) if f is not None
     ]
     sizes = [call.shape[a].constant for a in axes]
-    if len(factors) == count:
+    if len(factors) == count and not is_aligned:
         return call.op("Resize", x, scales=[float(f) for f in factors], axes=axes, mode=mode, **attrs)
     if any(s is None for s in sizes):
         raise call.fault(Phrase("its sizes are symbols"))
