@@ -345,3 +345,19 @@ def test_aligned_corners_are_at_corners_whatever_scale_is_stated(tmp_path: Path)
     x = np.array([[[0, 3, 6, 9, 12, 15, 18]]], "f4")
     (found,) = played(archive(net, {}), tmp_path, x)
     assert found.ravel() == pytest.approx(np.arange(0, 20, 2))
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_places_of_the_greatest_are_in_the_image(tmp_path: Path, rank: int, dilation: int) -> None:
+    """Of equal numbers the first one, where all are infinite too."""
+    shape, size = [1, 2, *[7] * rank], (7 + 2 - 2 * dilation - 1) // 2 + 1
+    stated = {"kernel_size": [3], "stride": [2], "padding": [1], "dilation": [dilation]}
+    nodes = [node(f"max_pool{rank}d_with_indices.default", ["y", "z"], self="x", **stated)]
+    out = [1, 2, *[size] * rank]
+    net = model({"x": (FLOAT, shape)}, nodes, {"y": (FLOAT, out), "z": (LONG, out)})
+    values, places = played(archive(net, {}), tmp_path, np.full(shape, -np.inf, "f4"))
+    first = [dilation - 1] + [2 * n - 1 for n in range(1, size)]
+    wanted = sum(np.array(first).reshape([-1, *[1] * a]) * 7**a for a in range(rank))
+    assert np.isneginf(values).all()
+    assert places.tolist() == np.broadcast_to(wanted, out).tolist()

@@ -318,7 +318,8 @@ def _position(
     lead: int,
     is_column_major: bool,
 ) -> Ref:
-    """The place in x, flattened, of the first maximum of each window: [N, *O, C] of i64."""
+    """The place in x, flattened, of the first maximum of each window: [N, *O, C] of i64. Padding is the least number:
+    it is the first maximum where all of x in the window is that too, and then the first place in x is."""
     i64, rank = DTYPES["i64"], len(kernel)
     rest = b.reduce(seen, "ARGMAX", range(seen.rank - rank, seen.rank), i64)
     first = 1 if lead == 1 else 2
@@ -342,7 +343,10 @@ def _position(
     for a in reversed(range(rank)):
         within = b.emit("MOD", rest, k(kernel[a])) if a else rest
         rest = b.emit("FLOORDIV", rest, k(kernel[a])) if a else rest
-        start = scaled(b.iota(i64, rest.shape, 1 + a), Expr.of(stride[a]))
-        place = b.emit("SUB", b.emit("ADD", start, scaled(within, Expr.of(dilation[a]))), k(pads[a][0]))
+        start = b.emit("SUB", scaled(b.iota(i64, rest.shape, 1 + a), Expr.of(stride[a])), k(pads[a][0]))
+        if pads[a][0] != ZERO:  # the first element of the window in x
+            before = b.emit("FLOORDIV", start, k(dilation[a])) if dilation[a] > 1 else start
+            within = b.emit("MAX", within, b.emit("NEG", before))
+        place = b.emit("ADD", start, scaled(within, Expr.of(dilation[a])))
         found = b.emit("ADD", found, scaled(place, strides[first + a]))
     return found

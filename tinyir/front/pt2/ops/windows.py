@@ -79,7 +79,7 @@ def _window(call: Call, rank: int) -> dict[str, Any]:
     }
 
 
-_POOLS = ("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
+_POOLS = [f"max_pool{n}d{end}" for n in (1, 2, 3) for end in ("", "_with_indices")]
 
 
 @aten(*(f"{name}.default" for name in _POOLS))
