@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -361,3 +362,21 @@ def test_places_of_the_greatest_are_in_the_image(tmp_path: Path, rank: int, dila
     wanted = sum(np.array(first).reshape([-1, *[1] * a]) * 7**a for a in range(rank))
     assert np.isneginf(values).all()
     assert places.tolist() == np.broadcast_to(wanted, out).tolist()
+
+
+@pytest.mark.parametrize("op", ["_to_copy.default", "copy.default"])
+def test_what_is_out_of_the_range_of_fp8e4m3_becomes_its_greatest_number(tmp_path: Path, op: str) -> None:
+    """As in torch 2.13; fp8e5m2 has an infinity."""
+    given = np.array([448, 464, 464.25, 1e5, np.inf, -500, -np.inf, np.nan, 3], "f4")
+    outputs = {}
+    nodes = []
+    for word in "ab":
+        stated = {"self": "x"} if op.startswith("_to") else {"self": f"{word}0", "src": "x"}
+        nodes += [node(op, [word], **stated), node("_to_copy.default", [f"{word}1"], self=word)]
+        outputs[f"{word}1"] = (FLOAT, [9])
+    types = {"a": (29, [9]), "b": (30, [9])}
+    inputs = {"x": (FLOAT, [9])} | {f"{n}0": (k, [9]) for n, (k, _) in types.items() if op.startswith("copy")}
+    like = [np.zeros(9, d) for d in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)][: len(inputs) - 1]
+    narrow, wide = played(archive(model(inputs, nodes, outputs, types), {}), tmp_path, given, *like)
+    np.testing.assert_array_equal(narrow, np.array([448, 448, 448, 448, 448, -448, -448, np.nan, 3], "f4"))
+    np.testing.assert_array_equal(wide, np.array([448, 448, 448, np.inf, np.inf, -512, -np.inf, np.nan, 3], "f4"))

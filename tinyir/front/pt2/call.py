@@ -19,6 +19,7 @@ from ..program.terms import Term, array_dtype
 
 Number = int | float | bool
 _KINDS = {"b": 0, "i": 1, "u": 1, "f": 2}  # a number takes the dtype of a tensor beside it unless its kind is later
+GREATEST_E4M3 = 448.0
 _DEFAULTS = {"b": "bool", "i": "i64", "f": "fp32"}
 
 
@@ -194,6 +195,15 @@ class Call(Ops):
                 found = own
         assert found is not None
         return found
+
+    def cast(self, x: Term, dtype: DType | str) -> Term:
+        """`x` as `dtype`; itself when it has it. What is out of the range of fp8e4m3, infinity too, becomes its
+        greatest number, as torch 2.13 has it, and older ones in what they compiled for GPUs."""
+        dtype = DTYPES[dtype] if isinstance(dtype, str) else dtype
+        if dtype.name == "fp8e4m3" and x.dtype != dtype:
+            wide = x if x.dtype.bits > 8 and x.dtype.is_float else super().cast(x, "fp32")
+            x = self.fn("clip", wide, min=-GREATEST_E4M3, max=GREATEST_E4M3, part="saturate")
+        return super().cast(x, dtype)
 
     def float_of(self, x: Term) -> Term:
         """`x`, or what it is in the dtype of the output where it is not a float."""
