@@ -142,6 +142,18 @@ def test_what_may_share_memory_is_not_written_to() -> None:
         front.read(to_json(archive(model({"x": (FLOAT, [3])}, nodes, {"z": (FLOAT, [3])}, types), {})))
 
 
+def test_a_view_that_is_turned_in_place_is_no_write() -> None:
+    types = {"y": (FLOAT, [3, 3]), "v": (FLOAT, [2, 3]), "w": (FLOAT, [3, 2])}
+    nodes = [
+        node("clone.default", ["y"], self="x"),
+        node("slice.Tensor", ["v"], self="y", dim=0, start=0, end=2),
+        node("t_.default", ["w"], self="v"),
+        node("mul.Scalar", ["z"], self="y", other=1.0),
+    ]
+    program = model({"x": (FLOAT, [3, 3])}, nodes, {"z": (FLOAT, [3, 3])}, types)
+    assert codes(archive(program, {})) == ["E0144"]
+
+
 def test_a_copy_shares_no_memory() -> None:
     assert sharing(node("squeeze_copy.dim", ["v"], self="y"), word_of("squeeze_copy.dim"), {}) == NEVER
 

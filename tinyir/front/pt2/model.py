@@ -28,7 +28,7 @@ from .nodes import functional, is_size, memory_of, module_of, named_by, names_in
 from .results import is_translated, result_of
 from .sizes import bound_of, size_of
 from .table import ATEN_OPS
-from .views import NEVER, SURE, Shared, put_back, sharing, taken_again, wholes_of
+from .views import NEVER, SURE, Shared, put_back, sharing, taken_again, turns, wholes_of
 from .wrapped import unwrapped
 
 Words = Mapping[str, Sequence[str]]
@@ -349,7 +349,8 @@ class _Graph:
     def _check_written(self, op: str, name: str, number: int) -> None:
         """Raises Refused where it cannot be told what else a write changes: of what the caller gave or the model keeps
         (E0145), or of another value that may share the memory and is read later (E0144)."""
-        first, can_follow = self.shared.first(name), self.shared.can_be_put_back(name)
+        first = self.shared.first(name)
+        can_follow = self.shared.can_be_put_back(name) and not turns(functional(op))
         if (first in self.inputs or first in self.bound) and first not in self.shared.same(name) and not can_follow:
             raise refuse("E0145", name, tensor=first)
         for other in self._read_later(name, number):

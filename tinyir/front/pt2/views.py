@@ -89,6 +89,11 @@ def sharing(node: Any, word: str, values: Mapping[str, Any]) -> str:
     return MAYBE if word in _MAYBE else NEVER
 
 
+def turns(word: str) -> bool:
+    """Whether an op, done in place, gives the tensor other axes and writes nothing: no whole becomes another by it."""
+    return word in _INVERSES or word in _ORDERED or word in _READ_ALONE
+
+
 def wholes_of(node: Any, outputs: Sequence[str]) -> list[tuple[str, str]]:
     """Each result of a node, and the operand whose memory it may share."""
     first = next(filter(None, (names_in(a["arg"]) for a in node["inputs"])), [])
