@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-FLOAT, LONG, BOOL, HALF, PAIR = 7, 5, 12, 6, 10
+FLOAT, DOUBLE, LONG, BOOL, HALF, PAIR = 7, 8, 5, 12, 6, 10
 NUMBERS = {np.dtype(np.float32): FLOAT, np.dtype(np.int64): LONG, np.dtype(bool): BOOL, np.dtype(np.float16): HALF}
 Type = tuple[int, Sequence[Any]]
 

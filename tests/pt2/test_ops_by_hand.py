@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,7 @@ import pytest
 from tinyir.front.pt2 import to_json
 from tinyir.kit.diag import Refused
 
-from .by_hand import BOOL, FLOAT, HALF, LONG, archive, meta, model, node
+from .by_hand import BOOL, DOUBLE, FLOAT, HALF, LONG, archive, meta, model, node
 from .test_by_hand import X, played
 
 
@@ -380,3 +381,82 @@ def test_what_is_out_of_the_range_of_fp8e4m3_becomes_its_greatest_number(tmp_pat
     narrow, wide = played(archive(model(inputs, nodes, outputs, types), {}), tmp_path, given, *like)
     np.testing.assert_array_equal(narrow, np.array([448, 448, 448, 448, 448, -448, -448, np.nan, 3], "f4"))
     np.testing.assert_array_equal(wide, np.array([448, 448, 448, np.inf, np.inf, -512, -np.inf, np.nan, 3], "f4"))
+
+
+@pytest.mark.parametrize(("op", "slope"), [("lgamma", None), ("digamma", -1)])
+def test_the_gamma_function_keeps_the_digits_of_small_negative_numbers(tmp_path: Path, op: str, slope: Any) -> None:
+    """lgamma(x) is near -log(-x), digamma(x) near -1 / x."""
+    x = np.array([-1e-12, -1e-17, -1e-30], "f4")
+    nodes = [node(f"{op}.default", ["y"], self="x")]
+    (found,) = played(archive(model({"x": (FLOAT, [3])}, nodes, {"y": (FLOAT, [3])}), {}), tmp_path, x)
+    wide = x.astype("f8")
+    np.testing.assert_allclose(found, -np.log(-wide) if slope is None else slope / wide, rtol=1e-6)
+
+
+def test_a_share_of_a_normal_distribution_may_be_as_small_as_fp64_has(tmp_path: Path) -> None:
+    x = np.array([1e-300, 1e-100, 1e-10])
+    wanted = [NormalDist().inv_cdf(share) for share in x]
+    nodes = [node("special_ndtri.default", ["y"], self="x")]
+    (found,) = played(archive(model({"x": (DOUBLE, [3])}, nodes, {"y": (DOUBLE, [3])}), {}), tmp_path, x)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_a_number_that_is_none_is_no_mode(tmp_path: Path) -> None:
+    x = np.array([[1, 1, np.nan], [np.inf, np.inf, 0]], "f4")
+    types = {"y": (FLOAT, [2]), "i": (LONG, [2])}
+    nodes = [node("mode.default", ["y", "i"], self="x", dim=-1)]
+    values, places = played(archive(model({"x": (FLOAT, [2, 3])}, nodes, types), {}), tmp_path, x)
+    assert values.tolist() == [1, np.inf] and places.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("op", "target", "shape", "wanted"),
+    [
+        ("multi_margin_loss", [1], [1], [0.25]),
+        ("multi_margin_loss", 1, [], 0.25),
+        ("multilabel_margin_loss", [1, -1], [1], [0.25]),
+    ],
+)
+def test_a_loss_of_one_row_has_the_shape_of_its_output(
+    tmp_path: Path, op: str, target: Any, shape: list[int], wanted: Any
+) -> None:
+    x, t = np.array([1, 1.5], "f4"), np.array(target)
+    nodes = [node(f"{op}.default", ["y"], self="x", target="t", reduction=0)]
+    net = model({"x": (FLOAT, [2]), "t": (LONG, [*t.shape])}, nodes, {"y": (FLOAT, shape)})
+    (found,) = played(archive(net, {}), tmp_path, x, t)
+    assert found.tolist() == wanted
+
+
+def test_products_of_three_along_no_axis_are_not_summed(tmp_path: Path) -> None:
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    none = {key: [] for key in ("expand1", "expand2", "expand3", "sumdim")}
+    nodes = [node("_trilinear.default", ["y"], i1="x", i2="x", i3="x", **none)]
+    (found,) = played(archive(model({"x": (FLOAT, [2, 3])}, nodes, {"y": (FLOAT, [2, 3])}), {}), tmp_path, x)
+    assert np.array_equal(found, x**3)
+
+
+@pytest.mark.parametrize(
+    ("op", "steps", "more", "wanted"),
+    [
+        ("logspace", 4, {"base": 2.0}, [1, 2, 4, 8]),
+        ("linspace", 3, {}, [0, 1, 3]),
+        ("linspace", 1, {}, [3]),
+        ("linspace", 0, {}, []),
+    ],
+)
+def test_integers_between_two(tmp_path: Path, op: str, steps: int, more: Any, wanted: list[int]) -> None:
+    nodes = [
+        node(f"{op}.default", ["l"], start=0, end=3, steps=steps, **more),
+        node("add.Tensor", ["y"], self="x", other="l"),
+    ]
+    net = model({"x": (LONG, [1])}, nodes, {"y": (LONG, [steps])}, {"l": (LONG, [steps])})
+    (found,) = played(archive(net, {}), tmp_path, np.array([5]))
+    assert found.tolist() == [5 + n for n in wanted]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_rows_without_pairs_have_no_distances(tmp_path: Path, rows: int) -> None:
+    nodes = [node("pdist.default", ["y"], self="x")]
+    net = model({"x": (FLOAT, [rows, 3])}, nodes, {"y": (FLOAT, [0])})
+    (found,) = played(archive(net, {}), tmp_path, np.ones((rows, 3), "f4"))
+    assert found.shape == (0,)

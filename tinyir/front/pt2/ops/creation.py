@@ -74,18 +74,37 @@ def arange(call: Call) -> Any:
 @aten("logspace.default")
 def logspace(call: Call) -> Any:
     """The powers of a base with such numbers."""
+    if call.dtype.is_integer:
+        return _whole(call, np.power(float(call.get("base", 10)), _between(call)))
     return call.fn("pow", call.known(float(call.get("base", 10)), call.dtype), linspace(call))
 
 
 @aten("linspace.default")
 def linspace(call: Call) -> Any:
     """`steps` numbers from start to end, both included."""
+    if call.dtype.is_integer:
+        return _whole(call, _between(call))
     start, end, steps = float(call.get("start", 0)), float(call.get("end", 0)), call.get("steps", 1)
-    if not isinstance(steps, int) or not call.dtype.is_float:
-        raise call.fault(Phrase("its number of steps is a symbol, or its dtype is not a float"))
+    if not isinstance(steps, int):
+        raise call.fault(Phrase("its number of steps is a symbol"))
     line = call.cast(call.op("Iota", shape=[steps]), call.dtype)
     step = (end - start) / (steps - 1) if steps > 1 else 0.0
     return call.fn("add", call.fn("mul", line, step), start)
+
+
+def _between(call: Call) -> np.ndarray:
+    """Such numbers from an integer to another, in fp64: those of the second half from the end, as torch has them."""
+    start, end, steps = int(call.get("start", 0)), int(call.get("end", 0)), call.get("steps", 1)
+    if not isinstance(steps, int) or steps > MAX_KNOWN:
+        raise call.fault(Phrase("its number of steps is a symbol, or too large"))
+    place, step = np.arange(steps), (end - start) / max(steps - 1, 1)
+    return np.where(place < steps // 2, start + step * place, end - step * (steps - 1 - place))
+
+
+def _whole(call: Call, numbers: np.ndarray) -> Term:
+    """Numbers without their fractions."""
+    with np.errstate(invalid="ignore"):
+        return call.known(numbers.astype(call.dtype.numpy), call.dtype)
 
 
 @aten("eye.default", "eye.m")

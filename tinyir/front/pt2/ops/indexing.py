@@ -43,7 +43,7 @@ def embedding_bag(call: Call) -> Any:
     if padding >= 0:
         counts = call.cast(call.fn("not_equal", indices, padding), "i32")
         is_kept = call.expand(call.reshape(counts, [indices.shape[0], 1]), rows.shape)
-        none = call.expand(_neutral(call, "amax" if mode == "max" else "sum", rows.dtype), rows.shape)
+        none = call.expand(neutral(call, "amax" if mode == "max" else "sum", rows.dtype), rows.shape)
         rows = call.fn("where", call.fn("greater", is_kept, 0), rows, none, part="kept")
     bags = _bags(call, indices, offsets)
     if not isinstance(bags, Term):  # all bags are as long
@@ -51,7 +51,7 @@ def embedding_bag(call: Call) -> Any:
         found = call.op("Reduce", wide, op="max" if mode == "max" else "sum", axes=[1])
         number = call.op("Reduce", call.reshape(counts, bags), op="sum", axes=[1], part="count")
     else:
-        start = _neutral(call, "amax" if mode == "max" else "sum", rows.dtype)
+        start = neutral(call, "amax" if mode == "max" else "sum", rows.dtype)
         start = call.expand(start, [offsets.shape[0], *rows.shape[1:]])
         found = call.op("ScatterND", start, bags, rows, reduction="max" if mode == "max" else "add")
         none = call.expand(call.known(0, "i32"), offsets.shape)
@@ -122,7 +122,7 @@ def scatter_reduce(call: Call) -> Any:
         number = call.op("Scatter", before, index, ones, axis=axis, reduction="add", part="count")
     if not counts:
         is_met = call.fn("greater", number, 0, part="met")
-        x = call.fn("where", is_met, call.expand(_neutral(call, word, x.dtype), x.shape), x, part="start")
+        x = call.fn("where", is_met, call.expand(neutral(call, word, x.dtype), x.shape), x, part="start")
     found = _scattered(call, x, index, _REDUCTIONS.get(word, "add"))
     if word == "mean":
         divisor = call.cast(call.fn("max", number, 1), x.dtype)
@@ -130,7 +130,7 @@ def scatter_reduce(call: Call) -> Any:
     return found
 
 
-def _neutral(call: Call, word: str, dtype: DType) -> Term:
+def neutral(call: Call, word: str, dtype: DType) -> Term:
     """What changes no result of a reduction."""
     if word in ("amax", "amin"):
         sign = -1 if word == "amax" else 1

@@ -16,9 +16,11 @@ NONE, MEAN = 0, 1  # values of `reduction`; the third is a sum
 
 
 def reduced(call: Call, x: Term) -> Any:
-    """Of each element, their mean, or their sum."""
+    """Of each element in the shape of the output (one row's loss may have an axis), their mean, or their sum."""
     how = call.get("reduction", MEAN)
-    if how != NONE and x.rank:
+    if how == NONE:
+        x = call.reshape(x, call.shape)
+    elif x.rank:
         x = call.op("Reduce", x, op="mean" if how == MEAN else "sum", axes=list(range(x.rank)))
     return rounded(call, x)
 

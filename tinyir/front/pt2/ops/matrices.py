@@ -193,4 +193,5 @@ def trilinear(call: Call) -> Any:
             x = call.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]])
         product = x if product is None else call.fn("mul", product, x)
     assert product is not None
-    return rounded(call, call.op("Reduce", product, op="sum", axes=call.axes("sumdim", product.rank)))
+    axes = call.axes("sumdim", product.rank)
+    return rounded(call, product if axes is None else call.op("Reduce", product, op="sum", axes=axes))

@@ -10,6 +10,7 @@ from ....kit.phrase import Phrase
 from ...program.terms import Term
 from ..call import Call
 from ..table import aten
+from .indexing import neutral
 from .pointwise import rounded, wide
 
 
@@ -204,7 +205,7 @@ def logcumsumexp(call: Call) -> Any:
 
 @aten("mode.default")
 def mode(call: Call) -> Any:
-    """The least of the elements along an axis that are equal to most others, and its last place."""
+    """The least of the elements along an axis that are equal to most others, and its last place. NaN equals none."""
     x = call.tensor("self")
     axis = call.axis("dim", x.rank, -1)
     line = x if x.rank else call.reshape(x, [1])
@@ -213,10 +214,8 @@ def mode(call: Call) -> Any:
     counts = call.op("Reduce", call.cast(same, "i64"), op="sum", axes=[axis + 1], part="count")
     most = call.op("Reduce", counts, op="max", axes=[axis], keepdims=True)
     is_most = call.fn("equal", counts, most, part="most")
-    none = call.op("Reduce", line, op="max", axes=[axis], keepdims=True, part="greatest", gives=line.dtype)
-    value = call.op(
-        "Reduce", call.fn("where", is_most, line, none), op="min", axes=[axis], keepdims=True, gives=x.dtype
-    )
+    others = call.fn("where", is_most, line, neutral(call, "amin", line.dtype))
+    value = call.op("Reduce", others, op="min", axes=[axis], keepdims=True, gives=x.dtype)
     places = call.op("Iota", shape=list(line.shape), axis=axis, part="place")
     at = call.fn("where", call.fn("equal", line, value), places, 0, part="at")
     return _told(call, value, call.op("Reduce", at, op="max", axes=[axis], keepdims=True))

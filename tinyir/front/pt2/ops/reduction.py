@@ -241,6 +241,8 @@ def distances_of_pairs(call: Call) -> Any:
     count = x.shape[0].constant
     if count is None or count * count > MAX_KNOWN:
         raise call.fault(Phrase("it has {rows} rows", rows=x.shape[0]))
+    if count < 2:
+        return call.expand(call.known(0.0, x.dtype), [0])
     sides = (call.op("Gather", x, call.known(side, "i64"), axis=0) for side in np.triu_indices(count, 1))
     apart = call.fn("sub", *sides, part="apart")
     return call.cast(norm(call, apart, call.get("p", 2.0), axes=[1]), x.dtype)

@@ -86,7 +86,7 @@ def _inverse(call: Call, y: Term, rest: Term) -> Term:
     root = call.fn("sqrt", call.fn("add", call.fn("mul", half, half), more))
     below = call.fn("div", more, call.fn("add", root, half))
     x = call.fn("sqrt", call.fn("where", call.fn("less", half, 0.0), call.fn("sub", root, half), below))
-    for _ in range(2):
+    for _ in range(3 if call.dtype.bits == 64 else 2):
         apart = call.fn(
             "where", is_near, call.fn("sub", call.fn("erf", x), y), call.fn("sub", rest, _complement(call, x))
         )
@@ -134,7 +134,7 @@ def lgamma(call: Call) -> Any:
     log = call.fn("mul", call.fn("sub", large, 0.5), call.fn("sub", call.fn("log", large), 1.0))
     found = call.fn("add", call.fn("add", log, math.log(2 * math.pi) / 2 - 0.5), call.fn("mul", series, inverse))
     found = call.fn("sub", found, call.fn("where", is_small, call.fn("log", product), 0.0))
-    part = call.fn("sub", x, call.fn("floor", x))
+    part = call.fn("sub", x, call.fn("round", x))  # what is less than 0 by little keeps its digits
     sine = call.fn("abs", call.fn("sin", call.fn("mul", part, math.pi)))
     mirrored = call.fn("sub", math.log(math.pi), call.fn("add", call.fn("log", sine), found))
     is_pole = call.fn("and", is_low, call.fn("equal", part, 0.0), part="pole")
@@ -161,7 +161,7 @@ def digamma(call: Call) -> Any:
     found = call.fn("sub", call.fn("log", large), call.fn("mul", inverse, 0.5))
     found = call.fn("sub", found, call.fn("mul", series, square))
     found = call.fn("sub", found, call.fn("where", is_small, before, 0.0))
-    part = call.fn("sub", x, call.fn("floor", x))
+    part = call.fn("sub", x, call.fn("round", x))  # what is less than 0 by little keeps its digits
     angle = call.fn("mul", part, math.pi)
     mirrored = call.fn("sub", found, call.fn("div", math.pi, call.fn("tan", angle)))
     is_whole = call.fn("and", call.fn("less", x, 0.0), call.fn("equal", part, 0.0), part="whole")
