@@ -20,7 +20,7 @@ from ..ir.model import (
     is_alignment,
 )
 from ..ir.rules import fills, literal_shape
-from ..ir.types import DTYPES, TensorType
+from ..ir.types import DTYPES, TensorType, is_below_zero
 from ..ir.unknown import nearest, unknown_dtype
 from ..kit.diag import Diag, Label, Refused
 from ..kit.phrase import Phrase
@@ -70,7 +70,7 @@ class SignatureReader(Reader):
                     size = read_dim(dim.value)
                 except ValueError:
                     pass
-            if size is None or size.constant is not None and size.constant < 0:
+            if size is None or size.terms and is_below_zero(size):
                 self.fault("E0111", dim, name, tensor=name, given=_quoted(dim.plain))
             else:
                 dims.append(size)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..ir.expr import Expr
 from ..ir.model import Tensor
-from ..ir.types import TensorType
+from ..ir.types import TensorType, is_below_zero
 from ..kit.phrase import Phrase
 from .builder import Place, Ref
 from .jsonsignature import SignatureReader, near
@@ -55,7 +55,12 @@ class NodeSignature(SignatureReader):
         super().declare(name, member)
         if name in self.declared:
             found = self.declared[name]
-            self.declared[name] = TensorType(found.dtype, tuple(d.substitute(self.solved) for d in found.shape))
+            shape = tuple(d.substitute(self.solved) for d in found.shape)
+            below = [d for d in shape if d.terms and is_below_zero(d)]
+            if below:
+                self.fault("E0111", member.node.get("shape"), name, tensor=name, given=below[0])
+            else:
+                self.declared[name] = TensorType(found.dtype, shape)
             self.labels[name] = words_of(member.node.get("shape"))
 
     def signature(

@@ -159,14 +159,22 @@ def _shortest(value: float, dtype: DType | None) -> str:
     return text if any(c in text for c in ".en") else text + ".0"
 
 
+def is_below_zero(size: Expr) -> bool:
+    """Whether no term of a size can be above 0: -4, -N, -2*N - 1."""
+    return all(c < 0 and all(isinstance(atom, str) for atom in product) for c, product in size.terms)
+
+
 @dataclass(frozen=True, slots=True, keeps_hash=True)
 class TensorType:
-    """dtype and shape of a value: `fp16[M, K]`."""
+    """dtype and shape of a value: `fp16[M, K]`. Raises Refused (E0006 too many axes, E0111 a size below 0)."""
 
     dtype: DType
     shape: tuple[Expr, ...]
 
     def __post_init__(self) -> None:
+        for size in self.shape:
+            if size.terms and size.terms[0][0] < 0 and is_below_zero(size):
+                raise refuse("E0111", given=size)
         if len(self.shape) > MOST_AXES:
             raise refuse(
                 "E0006", what=Phrase("a tensor of {count} axes (at most {most})", count=len(self.shape), most=MOST_AXES)

@@ -227,12 +227,14 @@ def _element(value: Any) -> tuple[DType, str]:
 
 def shape_of(value: Any, given: Sequence[str] | None, symbols: dict[str, str]) -> tuple[Expr, ...]:
     """The sizes of an input: numbers, symbols by their ONNX names, or `NAME_AXIS` for those without a name; `given`
-    overrides what is open. `symbols` maps ONNX names to symbols. Raises Refused (E0128)."""
+    overrides what is open, which -1 is too. `symbols` maps ONNX names to symbols. Raises Refused (E0111, E0128)."""
     own: list[Expr] = []
     if value.type.tensor_type.HasField("shape"):
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 own.append(Expr.of(dim.dim_value))
+            elif dim.dim_value < -1:
+                raise refuse("E0111", value.name, given=dim.dim_value)
             else:
                 own.append(_symbol(dim.dim_param, f"{value.name}_{axis}", symbols))
     elif given is None:
