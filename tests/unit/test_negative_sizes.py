@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -19,7 +18,16 @@ from tinyir.lower import language_of, lower_to
 from ..pt2.by_hand import FLOAT, archive, model, node
 
 DSL = "graph<N=none> main(x: f16[{0}, 4]) -> (y: f16[{0}, 4]) {{ a = x.relu() return a }}"
-TINY = "tinyir 1.0 tiny\n\nmodel m\n  in  x : fp16[{0}, 4]\n  out y : fp16[{0}, 4]\n\n  %y = RELU(x) : fp16[{0}, 4]\n\noutputs: %y\n"
+TINY = """tinyir 1.0 tiny
+
+model m
+  in  x : fp16[{0}, 4]
+  out y : fp16[{0}, 4]
+
+  %y = RELU(x) : fp16[{0}, 4]
+
+outputs: %y
+"""
 COREIR = '%0 = Input() {{name="x"}} : f16[{0}, 4]\n%1 = Relu(%0) : f16[{0}, 4]\noutputs: %1\n'
 TENSOR = '{{"dtype": "fp16", "shape": ["{0}", 4]}}'
 JSON = (

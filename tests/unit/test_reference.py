@@ -59,6 +59,18 @@ def test_an_example_of_front_end_json_runs(name: str, op: object) -> None:
     }
 
 
+@pytest.mark.parametrize(("name", "op"), JSON_OPS, ids=[name for name, _ in JSON_OPS])
+def test_an_example_of_the_graph_dsl_is_read_and_gives_the_same(name: str, op: object) -> None:
+    own = name.removeprefix("fn ")
+    text, wanted = json_ops.dsl_example(op, own), front.read(json_ops.example(op, own)[0])
+    assert bool(text) == (name != "fn mean"), "mean of the graph DSL is a reduction"
+    if not text:
+        return
+    module = front.read(text)
+    assert [d for d in tiny.check(module) if d.is_error] == []
+    assert [t.type for t in module.model.outputs] == [t.type for t in wanted.model.outputs]
+
+
 @pytest.mark.parametrize("op", OPS.values(), ids=list(OPS))
 def test_an_example_of_tiny_text_holds_and_runs(op: object) -> None:
     text = tiny_ops.example(op)

@@ -70,6 +70,11 @@ class Ref:
     part: str = ""
 
     @property
+    def called(self) -> str:
+        """What a message calls it: the model's word, or its name, which a value in the making has not."""
+        return self.tensor or self.name or Phrase("an operand")
+
+    @property
     def dtype(self) -> DType:
         """Its dtype."""
         return self.type.dtype

@@ -82,7 +82,7 @@ def _floats(op: str, x: Ref) -> None:
 
 def _rank(op: str, x: Ref, allowed: Sequence[int], wanted: str) -> None:
     if x.rank not in allowed:
-        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted=wanted)
+        raise refuse("E1012", op=op, tensor=x.called, given=x.type, wanted=wanted)
 
 
 # --- inputs and constants

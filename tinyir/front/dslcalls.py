@@ -15,7 +15,7 @@ from ..ir.expr import ONE, Expr
 from ..ir.rules import product
 from ..ir.types import TensorType
 from ..ir.unknown import nearest
-from ..kit.diag import refuse, refuse_all
+from ..kit.diag import Diag, Refused, refuse, refuse_all
 from ..kit.phrase import Phrase
 from .builder import Operand, Ref
 from .dslexpr import Args, Evaluator
@@ -195,7 +195,8 @@ def _tensor(ev: Evaluator, args: Args, name: str, least: int, most: int, named: 
         raise refuse("E0204", name, op=name, given=given, wanted=least if given < least else most)
     for key in args.named:
         if key not in named:
-            raise refuse("E0102", name, key=key, known=", ".join(named) or Phrase("none"))
+            facts = {"at": name, "key": key, "known": ", ".join(named) or Phrase("none")}
+            raise Refused([Diag("E0102", name, facts)])
     return as_ref(ev.b, ev.value(args.placed[0]))
 
 
@@ -296,8 +297,12 @@ def _slice(ev: Evaluator, args: Args) -> Ref:
 def _concat(ev: Evaluator, args: Args) -> Ref:
     """concat([a, b], axis)."""
     axis = args.placed[1] if len(args.placed) == 2 else args.named.get("axis")
-    if not args.placed or args.placed[0].data != "list" or axis is None or len(args.placed) > 2:
+    if not args.placed or len(args.placed) > 2:
         raise refuse("E0204", "concat", op="concat", given=len(args.placed), wanted=2)
+    if args.placed[0].data != "list":
+        raise refuse("E0103", "concat", key="parts", expected=Phrase("a list of tensors, such as [x, y]"))
+    if axis is None:
+        raise refuse("E0104", "concat", key="axis", kind=Phrase("an integer"))
     parts = [as_ref(ev.b, ev.value(t)) for t in args.placed[0].children if t is not None]
     if not parts:
         raise refuse("E0204", "concat", op="concat", given=0, wanted=1)
@@ -370,8 +375,11 @@ def _typed(name: str, placed: tuple[str, ...], op: str) -> Callable[[Evaluator, 
             **{k: ev.plain(t) for k, t in args.named.items()},
         }
         type = stated.pop("type", None)
+        kind = Phrase("a type, such as f32[M, N]")
+        if type is None:
+            raise refuse("E0104", name, key="type", kind=kind)
         if not isinstance(type, TensorType):
-            raise refuse("E0104", name, key="type", kind=Phrase("a type, such as f32[M, N]"))
+            raise refuse("E0103", name, key="type", expected=kind)
         return _lowered(ev, name, UOPS[op], [], {**stated, "dtype": type.dtype.name, "shape": list(type.shape)})
 
     return lower

@@ -88,6 +88,23 @@ def args_of(tree: Any, receiver: Any = None) -> Args:
     return found
 
 
+_OF_A_CALL = ("E0102", "E0103", "E0104", "E0108", "E0204")  # what is wrong with how a function is called
+
+
+def _placed(d: Diag, tree: Any) -> Diag:
+    """A fault where the smallest expression is that has it; of a call, with how the function is called."""
+    if d.span is not None:
+        return d
+    labels = d.labels
+    if d.code in _OF_A_CALL and tree.data in ("call", "method"):
+        from .dslforms import form_of
+
+        name = str(tree.children[0]) if tree.data == "call" else str(tree.children[1])[1:]
+        form = form_of(name)
+        labels = (*labels, Label(span_of_tree(tree), Phrase("it is written {form}", form=form))) if form else labels
+    return Diag(d.code, d.at, d.facts, span_of_tree(tree), labels, d.edit)
+
+
 class Evaluator:
     """Expressions in one scope. `known` holds the values of calls of other graphs, which are inlined beforehand, by the
     id of their tree."""
@@ -123,9 +140,7 @@ class Evaluator:
         try:
             found = self._value(tree)
         except Refused as fault:
-            raise Refused(
-                [Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]
-            ) from None
+            raise Refused([_placed(d, tree) for d in fault.diags]) from None
         finally:
             self._nesting -= 1
         if found is None:
@@ -142,9 +157,7 @@ class Evaluator:
             try:
                 found = self._value(tree)
             except Refused as fault:
-                raise Refused(
-                    [Diag(d.code, d.at, d.facts, d.span or span_of_tree(tree), d.labels, d.edit) for d in fault.diags]
-                ) from None
+                raise Refused([_placed(d, tree) for d in fault.diags]) from None
             if found is None:
                 raise Poisoned
             return found

@@ -328,9 +328,7 @@ class _Program(GraphReader):
                 ),
             )
         if value.rank != param.type.rank:
-            raise refuse(
-                "E1012", op=param.name, tensor=value.tensor or value.name, given=value.type, wanted=param.type.rank
-            )
+            raise refuse("E1012", op=param.name, tensor=value.called, given=value.type, wanted=param.type.rank)
         for axis, (dim, size) in enumerate(zip(param.type.shape, value.shape)):
             known = symbols.setdefault(dim.name, size) if dim.name is not None else dim.substitute(symbols)
             if known != size:

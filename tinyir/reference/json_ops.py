@@ -15,7 +15,7 @@ from ..front.ops.table import MANY, REQUIRED, Attr, expected
 from ..ir.model import Tensor
 from ..ir.read import read_type
 from ..kit.phrase import Phrase, told
-from . import json_file
+from . import dsl_ops, json_file
 from .page import Section, block, fence, introduction, prose, table, words
 
 _OPERANDS = "ABCDEFGH"
@@ -67,13 +67,14 @@ def _entry(op: FrontOp, name: str, lang: str) -> str:
     inputs, outputs = json.loads(model)["graph"][0]["inputs"], json.loads(model)["graph"][0]["outputs"]
     given = ", ".join(f"{t}: {types[t]}" for t in inputs) or "()"
     found = ", ".join(f"{t}: {types[t]}" for t in outputs)
-    line = json.dumps(json.loads(model)["graph"][0], ensure_ascii=False)
+    line, dsl = json.dumps(json.loads(model)["graph"][0], ensure_ascii=False), dsl_example(op, name)
     return block(
         meaning(op, name, lang),
         counts + labels["stop"] + shape,
         table([labels["attr"], labels["takes"], labels["default"]], rows),
         fence("json", line),
         f"`{given}` -> `{found}`",
+        dsl and fence("graphdsl", dsl),
     )
 
 
@@ -146,6 +147,12 @@ def _given(op: FrontOp, declared: list[str], attrs: dict[str, Any], outputs: lis
 def example(op: FrontOp, name: str) -> tuple[str, dict[str, str]]:
     """The model of the example of an op, without declarations of its outputs, and the type of each tensor."""
     return _example(name, op is ELEMENTWISE.get(name))
+
+
+def dsl_example(op: FrontOp, name: str) -> str:
+    """The same example in the graph DSL; empty where it has no such function."""
+    model, types = example(op, name)
+    return dsl_ops.example(name, json.loads(model)["graph"][0], types, op.outputs[1] if op.outputs[1] < MANY else 0)
 
 
 def _operand_types(name: str, op: FrontOp, kind: str) -> list[str]:

@@ -35,7 +35,7 @@ def attention(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     q, k, v = (tensor(o, "Attention", i) for i, o in enumerate(operands[:3]))
     for ref in (q, k, v):
         if ref.rank != 4:
-            raise refuse("E1012", op="Attention", tensor=ref.tensor, given=ref.type, wanted=4)
+            raise refuse("E1012", op="Attention", tensor=ref.called, given=ref.type, wanted=4)
     heads, kv_heads = q.shape[1], k.shape[1]
     acc = attrs.acc_dtype or accumulator(q.dtype, k.dtype)
     each = Expr.of(1) if heads == kv_heads else ZERO if kv_heads == ZERO else heads // kv_heads

@@ -56,7 +56,7 @@ def gemm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x, y = (tensor(o, "GEMM", i) for i, o in enumerate(operands[:2]))
     for ref in (x, y):
         if ref.rank < 2:
-            raise refuse("E1012", op="GEMM", tensor=ref.tensor, given=ref.type, wanted=Phrase("2 or more"))
+            raise refuse("E1012", op="GEMM", tensor=ref.called, given=ref.type, wanted=Phrase("2 or more"))
     acc = acc_dtype(b, x, y, attrs.acc_dtype)
     found = matmul(b, x, y, acc, "km" if attrs.transA else "mk", "nk" if attrs.transB else "kn")
     if attrs.alpha != 1.0:
@@ -88,7 +88,7 @@ def matmul_op(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x, y = (tensor(o, "MatMul", i) for i, o in enumerate(operands))
     for ref in (x, y):
         if ref.rank < 1:
-            raise refuse("E1012", op="MatMul", tensor=ref.tensor, given=ref.type, wanted=Phrase("1 or more"))
+            raise refuse("E1012", op="MatMul", tensor=ref.called, given=ref.type, wanted=Phrase("1 or more"))
     acc = acc_dtype(b, x, y, attrs.acc_dtype)
     batch = _BATCH[: max(x.rank, y.rank) - 2] if max(x.rank, y.rank) > 2 else ""
     x_axes = "k" if x.rank == 1 else batch[len(batch) - (x.rank - 2) :] + "mk"

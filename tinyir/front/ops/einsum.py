@@ -52,7 +52,7 @@ def _letters(equation: str, refs: list[Ref]) -> tuple[list[str], str]:
     for i, (side, ref) in enumerate(zip(sides, refs)):
         hidden = ref.rank - len(side.replace("...", ""))
         if hidden < 0 or hidden and "..." not in side or hidden > len(_HIDDEN):
-            raise refuse("E1012", op="Einsum", tensor=ref.tensor, given=ref.type, wanted=len(side.replace("...", "")))
+            raise refuse("E1012", op="Einsum", tensor=ref.called, given=ref.type, wanted=len(side.replace("...", "")))
         widest = max(widest, hidden)
         sides[i] = side.replace("...", _HIDDEN[:hidden][::-1])
     every = "".join(sides)

@@ -20,7 +20,7 @@ def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], 
     rank = len(kernel)
     if x.rank < rank:
         raise refuse(
-            "E1012", op=Phrase("a window"), tensor=x.tensor, given=x.type, wanted=Phrase("{rank} or more", rank=rank)
+            "E1012", op=Phrase("a window"), tensor=x.called, given=x.type, wanted=Phrase("{rank} or more", rank=rank)
         )
     lead = x.rank - rank
     out = [
@@ -72,7 +72,7 @@ def fold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     from, in the dtype that sums accumulate in. A place that no window reaches is 0."""
     x, rank = tensor(operands[0], "Fold", 0), len(attrs.size)
     if x.rank < 2 * rank:
-        raise refuse("E1012", op="Fold", tensor=x.tensor, given=x.type, wanted=Phrase("{rank} or more", rank=2 * rank))
+        raise refuse("E1012", op="Fold", tensor=x.called, given=x.type, wanted=Phrase("{rank} or more", rank=2 * rank))
     lead = x.rank - 2 * rank
     kernel, seen = x.shape[lead : lead + rank], x.shape[lead + rank :]
     stride, dilation = (

@@ -53,7 +53,7 @@ def embedding(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     reads 0."""
     table, index = _operands(operands, "Embedding")
     if table.rank != 2:
-        raise refuse("E1012", op="Embedding", tensor=table.tensor, given=table.type, wanted=2)
+        raise refuse("E1012", op="Embedding", tensor=table.called, given=table.type, wanted=2)
     check_constant(index, table.shape[0], 0)
     return b.emit("GATHER", table, index, axis=0)
 
@@ -81,7 +81,7 @@ def _places(b: Builder, x: Ref, index: Ref, axis: int) -> tuple[Ref, Ref]:
 
 def _check_shapes(x: Ref, index: Ref, axis: int) -> None:
     if x.rank != index.rank:
-        raise refuse("E1012", op="GatherElements", tensor=index.tensor, given=index.type, wanted=x.rank)
+        raise refuse("E1012", op="GatherElements", tensor=index.called, given=index.type, wanted=x.rank)
     for a, (size, most) in enumerate(zip(index.shape, x.shape)):
         if a != axis and size != most and (None in (size.constant, most.constant) or size.constant > most.constant):
             raise refuse("E1304", left=f"{x.tensor}[{a}] = {most}", right=f"{index.tensor}[{a}] = {size}")

@@ -407,7 +407,7 @@ def trilu(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
 
     x = as_ref(b, operands[0])
     if x.rank < 2:
-        raise refuse("E1012", op="Trilu", tensor=x.tensor, given=x.type, wanted=Phrase("2 or more"))
+        raise refuse("E1012", op="Trilu", tensor=x.called, given=x.type, wanted=Phrase("2 or more"))
     row, column = Expr.of(f"i{x.rank - 2}"), Expr.of(f"i{x.rank - 1}")
     distance = column - row - attrs.k if attrs.upper else row + attrs.k - column
     return b.valid(x, [Bound(distance, ZERO)])

@@ -114,7 +114,7 @@ def group_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     shape [C]."""
     x = tensor(operands[0], "GroupNorm", 0)
     if x.rank < 2:
-        raise refuse("E1012", op="GroupNorm", tensor=x.tensor, given=x.type, wanted=Phrase("2 or more"))
+        raise refuse("E1012", op="GroupNorm", tensor=x.called, given=x.type, wanted=Phrase("2 or more"))
     each = x.shape[1] // attrs.groups
     if each * attrs.groups != x.shape[1]:
         raise refuse("E1018", axis=1, size=x.shape[1], groups=attrs.groups)
@@ -131,7 +131,7 @@ def instance_norm(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Re
     """x of [N, C, ...] normalised over what follows the channels; scale and bias have shape [C]."""
     x = tensor(operands[0], "InstanceNorm", 0)
     if x.rank < 3:
-        raise refuse("E1012", op="InstanceNorm", tensor=x.tensor, given=x.type, wanted=Phrase("3 or more"))
+        raise refuse("E1012", op="InstanceNorm", tensor=x.called, given=x.type, wanted=Phrase("3 or more"))
     acc, axes = _wide(x), tuple(range(2, x.rank))
     square, centred = variance(b, x, axes, acc)
     normed = b.emit("MUL", centred, keep(b, _rsqrt(b, square, attrs.eps), x, axes), part="normed")

@@ -37,7 +37,7 @@ def conv_transpose(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> R
     x, w = (tensor(o, "ConvTranspose", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = spatial(x, "ConvTranspose", attrs.layout)
     if w.rank != x.rank:
-        raise refuse("E1012", op="ConvTranspose", tensor=w.tensor, given=w.type, wanted=x.rank)
+        raise refuse("E1012", op="ConvTranspose", tensor=w.called, given=w.type, wanted=x.rank)
     rank, groups, kernel = len(sizes), attrs.groups, w.shape[2:]
     stride, dilation = (per_axis(attrs[a], rank, a) for a in ("stride", "dilation"))
     more = per_axis(attrs.output_padding, rank, "output_padding") if attrs.output_padding is not None else (0,) * rank

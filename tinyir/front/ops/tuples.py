@@ -22,7 +22,7 @@ def _depth(index: Ref, op: str, room: int) -> int:
         raise refuse(
             "E1012",
             op=op,
-            tensor=index.tensor,
+            tensor=index.called,
             given=index.type,
             wanted=Phrase("1 or more, the last of a known size up to {room}", room=room),
         )

@@ -103,7 +103,7 @@ def with_pads(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0
 def spatial(x: Ref, op: str, layout: str) -> tuple[int, tuple[Expr, ...], int]:
     """`lead` (1 when channels come last), the spatial sizes, and the axis of the channels."""
     if x.rank < 3:
-        raise refuse("E1012", op=op, tensor=x.tensor, given=x.type, wanted=Phrase("3 or more"))
+        raise refuse("E1012", op=op, tensor=x.called, given=x.type, wanted=Phrase("3 or more"))
     return (1, x.shape[1:-1], x.rank - 1) if layout == "NHWC" else (2, x.shape[2:], 1)
 
 
@@ -151,7 +151,7 @@ def conv(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
     x, w = (tensor(o, "Conv", i) for i, o in enumerate(operands[:2]))
     lead, sizes, axis = spatial(x, "Conv", attrs.layout)
     if w.rank != x.rank:
-        raise refuse("E1012", op="Conv", tensor=w.tensor, given=w.type, wanted=x.rank)
+        raise refuse("E1012", op="Conv", tensor=w.called, given=w.type, wanted=x.rank)
     kernel, groups = w.shape[2:], attrs.groups
     stride, dilation = (per_axis(attrs[a], len(sizes), a) for a in ("stride", "dilation"))
     check_channels(x, axis, w.shape[1] * groups, w, 1)
