@@ -7,10 +7,16 @@ import shutil
 import numpy as np
 import pytest
 
-from tinyir.ir import plan, region
+from tinyir.ir import plan, region, tiny
+from tinyir.ir.body import Ternary, Unary, show_body, walk
 from tinyir.ir.gpu import nodes
 from tinyir.ir.gpu.walk import statements
+from tinyir.ir.intervals import Interval
+from tinyir.ir.traits import bodies_of
+from tinyir.kernels.alternatives.choices import decided
+from tinyir.kernels.attention.limits import limits_in
 from tinyir.kernels.parts.halves import halves_of
+from tinyir.lower import lower_to
 from tinyir.lower.plan import candidates
 from tinyir.runtime.arrays import random_arrays
 from tinyir.sim.host import COMPILERS
@@ -63,6 +69,56 @@ def test_a_place_between_vectors_leaves_no_element_alone() -> None:
         body = lowered(plan.Module(module, (chosen,)))[0].kernels[0].body
         stores = [s for s in statements(body) if isinstance(s, nodes.Store)]
         assert {s.vector == 1 for s in stores} == ({False} if is_whole else {True, False})
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "place"),
+    [("32", "i64", 32), ("32", "i32", 32), ("32.5", "fp32", None), ("inf", "fp16", None), ("nan", "fp32", None)]
+    + [("32", dtype, None) for dtype in ("i8", "u8", "u32", "fp16")],
+)
+def test_places_are_numbers_of_integers_that_hold_every_place(number: str, dtype: str, place: int | None) -> None:
+    """index(i1) : i8 is less than 32 from 128 on again, and 32 is less than 32.5."""
+    text = region_text(
+        "in X : fp32[320]\nin Z : fp32[320]\nout Y : fp32[320]",
+        f"for i1: 320\nyield Y[i1] = where(cmplt(index(i1) : {dtype}, {number}), X[i1], Z[i1])",
+    )
+    one = one_of(region.parse(text))
+    found = halves_of(one, "i1", 8)
+    assert (found.place if found is not None else None) == place
+    (row,) = one.yields
+    assert (decided(row.expr, {"i1": Interval(0, 7)}) != row.expr) == (place is not None)
+
+
+@pytest.mark.parametrize(
+    ("steps", "dtype", "wanted"),
+    [
+        (["CAST({}) : i64", "SUB({}, %one) : i64"], "i64", ["cast(n[i0]) : i64"]),
+        (["SUB({}, %one) : u8", "CAST({}) : i64"], "i64", ["cast(sub(n[i0], 1)) : i64"]),
+        (["SUB({}, %one) : u8"], "u8", []),
+    ],
+    ids=["sub of i64", "sub of u8", "cmplt of u8"],
+)
+def test_ends_that_data_give_are_integers_that_do_not_wrap(steps: list[str], dtype: str, wanted: list[str]) -> None:
+    """0 - 1 is 255 in u8: a limit has it as a whole."""
+    shape, value = "[4, 8, 320]", "%n1"
+    lines = [f"  {side} : fp32{shape}" for side in ("in X", "in Z", "out Y")]
+    lines += ["  in n : u8[4]", "", "  %n0 = RESHAPE(n) : u8[4, 1, 1]", f"  %n1 = EXPAND(%n0) : u8{shape}"]
+    for step in steps:
+        if "SUB" in step:
+            lines.append(f"  %one = CONST() {{value=1}} : {step.split()[-1]}{shape}")
+        lines.append(f"  {value}s = {step.format(value)}{shape}")
+        value += "s"
+    lines += [f"  %i = IOTA() {{axis=2}} : {dtype}{shape}", f"  %seen = CMPLT(%i, {value}) : bool{shape}"]
+    lines += [f"  %y = WHERE(%seen, X, Z) : fp32{shape}", "", "outputs: Y=%y", ""]
+    text = tiny.parse("\n".join(["tinyir 1.0 tiny", "", "model m", *lines]))
+    for stage in ("index", "poly", "region"):
+        text = lower_to(stage, text, "sm90")
+    one = one_of(text)
+    _, row, column = one.iters
+    (condition,) = (n.first for b in bodies_of(one) for n in walk(b) if isinstance(n, Ternary))
+    _, limits, _ = limits_in(one, condition, row, column, 0)
+    data = [n for limit in limits for n in walk(limit.value) if isinstance(n, Unary)]
+    assert [show_body(n) for n in data] == wanted
 
 
 def test_a_map_that_is_the_same_all_along_has_no_place() -> None:

@@ -35,7 +35,7 @@ from ..kit.span import Spanned
 from ..kit.text import show_list
 from .expr import Bound, Expr, Like, show_guard
 from .model import show_name
-from .types import DType, show_number
+from .types import PLACES, DType, show_number
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
@@ -295,6 +295,14 @@ def substitute(body: Body, bindings: Mapping[str, Like]) -> Body:
     if isinstance(moved, Select):
         return replace(moved, guard=tuple(b.substitute(bindings) for b in moved.guard))
     return moved
+
+
+def counted(body: Body) -> Expr | None:
+    """The expression that a place or an integer is, in a dtype that holds every place along an axis; None for what is
+    neither, and for dtypes that wrap or round some places."""
+    if body.dtype not in PLACES or not isinstance(body, Index | Literal):
+        return None
+    return body.expr if isinstance(body, Index) else Expr.of(int(body.value))
 
 
 def literal_neighbour(operands: tuple[Body, ...]) -> DType | None:

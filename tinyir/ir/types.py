@@ -16,6 +16,7 @@ from ..kit.records import dataclass
 from ..target.dtypes import DTYPES, DType
 from .expr import Expr
 
+PLACES = (DTYPES["i32"], DTYPES["i64"])  # hold every place along an axis; narrower integers wrap, floats round
 MOST_AXES = 32  # of a tensor: as many as NumPy has, so that all can be played back
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...ir.body import Binary, Body, Index, Literal, Select, Ternary, rebuild
+from ...ir.body import Binary, Body, Select, Ternary, counted, rebuild
 from ...ir.expr import Bound, Expr
 from ...ir.intervals import Interval, interval_of
 
@@ -44,8 +44,5 @@ def _is_below(e: Expr, ranges: Mapping[str, Interval]) -> bool | None:
 
 def _compared(body: Binary, ranges: Mapping[str, Interval]) -> bool | None:
     """What a comparison of counted places gives at every point."""
-    sides = [
-        s.expr if isinstance(s, Index) else Expr.of(int(s.value)) if isinstance(s, Literal) else None
-        for s in (body.left, body.right)
-    ]
-    return _is_below(sides[0] - sides[1], ranges) if body.op == "cmplt" and None not in sides else None
+    left, right = counted(body.left), counted(body.right)
+    return _is_below(left - right, ranges) if body.op == "cmplt" and left is not None and right is not None else None

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Ternary, Unary, walk
+from ...ir.body import Axis, Binary, Body, Gather, Index, Literal, Random, Read, Ternary, Unary, counted, walk
 from ...ir.expr import ONE, ZERO, Bound, Expr, Floor
 from ...ir.region import Region
 from ...ir.traits import axes_of
-from ...ir.types import DTYPES
+from ...ir.types import DTYPES, PLACES, is_exact
 from ...kit.records import dataclass
 from .second import inlined
 from .weights import No
@@ -76,7 +76,7 @@ def _limit(condition: Body, row: Axis, column: Axis, number: int) -> tuple[Bound
     """A condition as a mask with its limit: a*row + b*column + rest + data >= 1."""
     is_not = isinstance(condition, Unary) and condition.op == "not"
     compared = condition.x if is_not else condition
-    if not isinstance(compared, Binary) or compared.op != "cmplt" or compared.left.dtype.is_float:
+    if not isinstance(compared, Binary) or compared.op != "cmplt" or compared.left.dtype not in PLACES:
         return None
     low, high = (compared.right, compared.left) if is_not else (compared.left, compared.right)
     place, data = _linear(high)
@@ -119,16 +119,15 @@ def _is_chosen(body: Body) -> bool:
 
 def _linear(body: Body) -> tuple[Expr, list[tuple[int, Body]]]:
     """An integer as an expression of axes and sizes, and data with their signs."""
-    if isinstance(body, Index):
-        return body.expr, []
-    if isinstance(body, Literal):
-        return Expr.of(int(body.value)), []
-    if isinstance(body, Unary) and body.op == "cast" and not body.x.dtype.is_float and body.x.dtype.kind != "b":
+    number = counted(body)
+    if number is not None:
+        return number, []
+    if isinstance(body, Unary) and body.op == "cast" and body.x.dtype.is_integer and is_exact(body.x.dtype, body.dtype):
         return _linear(body.x)
-    if isinstance(body, Unary) and body.op == "neg":
+    if isinstance(body, Unary) and body.op == "neg" and body.dtype in PLACES:
         place, data = _linear(body.x)
         return -1 * place, [(-sign, inner) for sign, inner in data]
-    if isinstance(body, Binary) and body.op in ("add", "sub"):
+    if isinstance(body, Binary) and body.op in ("add", "sub") and body.dtype in PLACES:
         (left, ours), (right, theirs) = _linear(body.left), _linear(body.right)
         if body.op == "add":
             return left + right, [*ours, *theirs]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.body import Binary, Body, BroadcastInDim, Index, Literal, Ref, Select, Ternary, rebuild, walk
+from ...ir.body import Binary, Body, BroadcastInDim, Ref, Select, Ternary, counted, rebuild, walk
 from ...ir.expr import Bound, Expr
 from ...ir.present import AxesOf, axes_of_values, present_axes
 from ...ir.region import Region
@@ -54,18 +54,18 @@ def _conditions(region: Region) -> Iterator[Binary]:
 
 
 def _condition(node: Body) -> Binary | None:
-    """The comparison of an integer with a number on which a choice rests."""
+    """The comparison on which a choice rests."""
     if not isinstance(node, Ternary) or node.op != "where":
         return None
     condition = node.first.x if isinstance(node.first, BroadcastInDim) else node.first
-    is_place = isinstance(condition, Binary) and condition.op == "cmplt" and isinstance(condition.left, Index)
-    return condition if is_place and isinstance(condition.right, Literal) else None
+    return condition if isinstance(condition, Binary) and condition.op == "cmplt" else None
 
 
 def _place(condition: Binary, along: str) -> int | None:
     """The number from which on an axis makes the comparison false; None where that is not one number."""
-    apart = (condition.left.expr - Expr.of(along)).constant
-    return int(condition.right.value) - apart if apart is not None else None
+    left, right = counted(condition.left), counted(condition.right)
+    apart = (left - Expr.of(along)).constant if left is not None else None
+    return right.constant - apart if right is not None and None not in (apart, right.constant) else None
 
 
 def _side(region: Region, along: str, place: int, is_before: bool) -> Region:
