@@ -55,19 +55,16 @@ def contract(body: Reduce, frame: Frame, evaluate: Callable[[Body, Frame], Grid]
     if is_small or math.prod(frame.extent(taps)) > MOST_TAPS:
         taps = ()
     works_in = compute_dtype(body.dtype)
-    total: Grid | None = None
+    total = Grid(np.zeros((), works_in))  # from which every sum starts: that of -0.0 is 0.0
     for point in itertools.product(*(range(*frame.spans[t]) for t in taps)):
         here = frame.within({t: (p, p + 1) for t, p in zip(taps, point)})
         grids = [_drop(evaluate(f, here), taps) for f in factors]
         rest = tuple(n for n in names if n not in taps)
         part = _product([Grid(g.array.astype(works_in, copy=False), g.axes) for g in grids], rest, here)
-        if total is None:
-            total = part
-        else:
-            axes = union((total, part), frame.order)
-            with np.errstate(all="ignore"):
-                total = Grid(total.along(axes) + part.along(axes), axes)
-    return total if total is not None else Grid(np.zeros((), works_in))
+        axes = union((total, part), frame.order)
+        with np.errstate(all="ignore"):
+            total = Grid(total.along(axes) + part.along(axes), axes)
+    return total
 
 
 def _ties(axis: str, factor: Body) -> bool:
