@@ -67,7 +67,7 @@ def _joined(region: Region, name: str, other: str) -> Region:
     """The copy with the axes before this one as parts of it, up to the `other`, as long as it is read across."""
     at = next(n for n, axis in enumerate(region.iters) if axis.name == name)
     before, axis = region.iters[at - 1], region.iters[at]
-    if not at or before.name == other or before.size.constant is None or axis.size.constant is None:
+    if not at or before.name == other or not before.size.constant or not axis.size.constant:
         return region
     outer = Expr.of(name) // axis.size
     parts = {before.name: outer, name: Expr.of(name) - axis.size * outer}
