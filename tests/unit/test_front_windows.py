@@ -143,6 +143,13 @@ def test_conv_transpose_is_the_transpose_of_conv(
     assert (found * y).sum() == (x * back).sum()
 
 
+@pytest.mark.parametrize("kernel", [[2, 1], [2, 2]], ids=str)
+def test_a_conv_transpose_with_less_than_nothing_is_refused(kernel: list[int]) -> None:
+    """Alone, and beside an axis with a window for each result of a place."""
+    x, w = floats(1, 2, 2, 2), floats(2, 1, *kernel)
+    assert refused("ConvTranspose", {"x": x, "w": w}, stride=[1, 2], pad=[2, 0, 2, 0]) == "E1019"
+
+
 def test_conv_transpose_to_a_stated_shape() -> None:
     x, w = floats(1, 1, 3), floats(1, 1, 3)
     full = np.convolve([x[0, 0, 0], 0, x[0, 0, 1], 0, x[0, 0, 2]], w[0, 0])

@@ -12,6 +12,7 @@ from ..builder import Builder, Operand, Ref, accumulator
 from .contraction import tensor
 from .table import Attr, Attrs, front_op
 from .transposed import apart
+from .windows import room_for
 
 
 def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], dilation: Sequence[Expr]) -> Ref:
@@ -24,21 +25,12 @@ def sliding(b: Builder, x: Ref, kernel: Sequence[Expr], stride: Sequence[Expr], 
         )
     lead = x.rank - rank
     out = [
-        _count(size, k, s, d, lead + a)
+        room_for(lead + a, size, (k - 1) * d + 1) // s + 1
         for a, (size, k, s, d) in enumerate(zip(x.shape[lead:], kernel, stride, dilation))
     ]
     axes = [Expr.of(f"i{a}") for a in range(x.rank + rank)]
     place = [axes[lead + a] * stride[a] + axes[lead + rank + a] * dilation[a] for a in range(rank)]
     return b.view(x, [*x.shape[:lead], *out, *kernel], [*axes[:lead], *place], part="window")
-
-
-def _count(size: Expr, kernel: Expr, stride: Expr, dilation: Expr, axis: int) -> Expr:
-    """How many windows fit."""
-    reach = (kernel - 1) * dilation + 1
-    room = size - reach
-    if room.constant is not None and room.constant < -1:
-        raise refuse("E1019", axis=axis, size=size, reach=reach)
-    return room // stride + 1
 
 
 def each_axis(values: Sequence[Expr] | None, rank: int, what: str) -> tuple[Expr, ...]:
@@ -79,7 +71,7 @@ def fold(b: Builder, operands: tuple[Operand, ...], attrs: Attrs) -> Ref:
         each_axis(None if attrs[a] is None else [Expr.of(n) for n in attrs[a]], rank, a) for a in ("stride", "dilation")
     )
     for a in range(rank):
-        count = _count(attrs.size[a], kernel[a], stride[a], dilation[a], a)
+        count = room_for(a, attrs.size[a], (kernel[a] - 1) * dilation[a] + 1) // stride[a] + 1
         if count != seen[a]:
             raise refuse(
                 "E1304",

@@ -17,6 +17,7 @@ from .windows import (
     check_channels,
     pads_of,
     per_axis,
+    room_for,
     spatial,
     window_sum,
     with_bias,
@@ -118,11 +119,14 @@ def _phase_sum(
     sizes = x.shape[1:-1] if lead == 1 else x.shape[2:]
     taps = [k // p for k, p in zip(w.shape[2:], phases)]
     counts, ends = [], []
-    for size, t, d, p, h, (low, high), k in zip(sizes, taps, dilation, phases, halves, pads, w.shape[2:]):
+    for a, (size, t, d, p, h, (low, high), k) in enumerate(
+        zip(sizes, taps, dilation, phases, halves, pads, w.shape[2:])
+    ):
         made = ((size - 1) * p + (k - 1) * d + 1 - low - high) // p
-        before = (t - 1) * d - low // p
+        before, reach = (t - 1) * d - low // p, (t - 1) * d + h
+        room_for(a + (1 if lead == 1 else 2), made + reach - 1, reach)
         counts.append(made)
-        ends.append((before, made + (t - 1) * d + (h - 1) - size - before))
+        ends.append((before, made + reach - 1 - size - before))
     padded = with_pads(b, x, ends, lead)
     shape = [x.shape[0], x.shape[-1] if lead == 1 else x.shape[1], *map(Expr.of, halves), *counts, *taps]
     axes = [Expr.of(f"i{n}") for n in range(len(shape))]

@@ -80,10 +80,7 @@ def windows(
     channels = x.shape[-1] if lead == 1 else x.shape[1]
     out = []
     for axis, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation)):
-        room = size - (k - 1) * d - 1
-        if room.constant is not None and room.constant < -1:
-            raise refuse("E1019", axis=first + axis, size=size, reach=(k - 1) * d + 1)
-        out.append(room // s + 1)
+        out.append(room_for(first + axis, size, (k - 1) * d + 1) // s + 1)
     own = [channels] if not groups else [Expr.of(groups), channels // groups]
     shape = [x.shape[0], *own[:-1], *out, own[-1], *kernel]
     axes = [Expr.of(f"i{i}") for i in range(len(shape))]
@@ -92,6 +89,15 @@ def windows(
     channel = axes[skip + rank] if not groups else axes[1] * own[-1] + axes[skip + rank]
     index = [axes[0], *place, channel] if lead == 1 else [axes[0], channel, *place]
     return b.view(x, shape, index, part="window")
+
+
+def room_for(axis: int, size: Expr, reach: Expr) -> Expr:
+    """How far a window that reaches so far can be moved along an axis of this size; -1 where there is none. Raises
+    Refused (E1019)."""
+    room = size - reach
+    if room.constant is not None and room.constant < -1:
+        raise refuse("E1019", axis=axis, size=size, reach=reach)
+    return room
 
 
 def with_pads(b: Builder, x: Ref, pads: Pairs, lead: int, value: float | int = 0) -> Ref:
