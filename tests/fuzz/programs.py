@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tinyir.front.builder import Builder, Operand, Ref
+from tinyir.front.limits import Limits
 from tinyir.front.ops import ELEMENTWISE, FRONT_OPS, FrontOp, check_attrs
 from tinyir.front.ops.table import REQUIRED
 from tinyir.ir import tiny
@@ -34,7 +35,8 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-40, 65504.0, 3e38)
 
 
 class TooLarge(Exception):
-    """A value has more elements or axes than a small program should, or a size that no input has."""
+    """A value has more elements or axes than a small program should, a size that no input has, or ranges that its
+    symbols are outside of."""
 
 
 @dataclass
@@ -136,7 +138,7 @@ class Maker:
 
     def add(self, row: FrontOp) -> bool:
         """One op of this row; False where what was drawn does not fit, which leaves nothing behind."""
-        before = len(self.builder.inputs), len(self.refs), dict(self.arrays)
+        before, ranges = (len(self.builder.inputs), len(self.refs), dict(self.arrays)), self.builder.limits.ranges()
         try:
             given = self.lowered(row)
         except (Refused, TooLarge) as fault:
@@ -146,7 +148,8 @@ class Maker:
             for ref in self.builder.inputs[before[0] :]:
                 self.builder._names.taken.discard(ref.name)
             del self.builder.inputs[before[0] :], self.refs[before[1] :]
-            self.arrays = before[2]
+            self.arrays, self.builder.limits = before[2], Limits()
+            self.builder.limits.state(ranges)
             return False
         self.refs += given
         self.rows[row.name] += 1
@@ -176,6 +179,8 @@ class Maker:
                 raise TooLarge
             if not known.issuperset(n for d in ref.shape for n in d.names()):
                 raise TooLarge
+        if any(not r.low <= SIZES[r.symbol] <= r.high for r in self.builder.limits.ranges()):
+            raise TooLarge
         names = [f"{name}.{n}" if n else name for n in range(len(given))]
         return self.builder.close(given, names, [None] * len(given), [None] * len(given))
 

@@ -12,7 +12,7 @@ import pytest
 
 from tinyir.sim.host import COMPILERS
 
-from . import cases, runs, sandbox
+from . import cases, programs, runs, sandbox
 
 needs_host_compiler = pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="no C++ compiler on PATH")
 QUICK = {"texts": 230, "onnx": 70, "pt2": 30, "programs": 50}
@@ -35,6 +35,13 @@ def test_nothing_ends_badly(stream: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("stream", runs.STREAMS)
 def test_nothing_of_thousands_ends_badly(stream: str, tmp_path: Path) -> None:
     assert ended_badly(stream, range(QUICK[stream], ALL[stream]), tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [598714862171, 601000002553])
+def test_programs_are_of_sizes_that_they_take(number: int) -> None:
+    """Pieces that are cut from symbolic axes narrow ranges, those of dropped steps do not."""
+    ranges = runs.program_of(number).module.model.ranges
+    assert all(one.low <= programs.SIZES[one.symbol] <= one.high for one in ranges)
 
 
 def test_a_text_that_ends_badly_is_found_among_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
