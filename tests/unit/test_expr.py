@@ -126,3 +126,9 @@ def test_what_another_process_has_read_is_the_same_expression() -> None:
         for seed in "12"
     ]
     assert found == [b"0 True 2*floor((N + 3)/4)\n"] * 2
+
+
+@pytest.mark.parametrize("divisor", [0, -1, -4])
+def test_a_divisor_that_becomes_a_number_below_1_is_refused(divisor: int) -> None:
+    with pytest.raises(ZeroDivisionError):
+        ((2 * Expr.of("x") + 3) // "d").substitute({"d": divisor})

@@ -412,6 +412,16 @@ def test_symbols_stand_for_sizes_and_not_for_themselves() -> None:
     assert "E0111" in codes(X, arg("NEG", "z", "x"), symbols={"M": "N + 1", "N": "M + 1"})
 
 
+@pytest.mark.parametrize("divisor", [0, -2])
+@pytest.mark.parametrize(
+    "shape, symbols",
+    [(["floor(N/S)"], {}), (["M"], {"M": "floor(N/S)"}), (["M"], {"M": "Q + 1", "Q": "floor(N/S)"})],
+)
+def test_a_symbol_that_divides_is_positive(shape: list[str], symbols: dict[str, str], divisor: int) -> None:
+    reshaped = arg("RESHAPE", "z", "x", result_shape=shape)
+    assert codes(X, reshaped, symbols={**symbols, "S": divisor})[:1] == ["E1105"]
+
+
 def shaken(item: Any, draw: random.Random) -> Any:
     """The JSON with one thing in it changed, dropped or doubled."""
     item = copy.deepcopy(item)

@@ -217,8 +217,6 @@ class _Validation:
             seen = self._map(read.relation).intersect_domain(self._set(reader.domain))
             if source != writer.name:
                 seen = seen.set_tuple_name(isl.dim_type.out, self.names[writer.name])
-            if not wrote.get_space().tuple_is_equal(isl.dim_type.out, seen.get_space(), isl.dim_type.out):
-                continue  # an edited read of something else, which the block has been told of
             through = wrote.apply_range(seen.reverse())
             total = through if total is None else total.union(through)
         return total

@@ -22,6 +22,7 @@ from ..kit.span import Span
 from ..kit.text import token_span
 from .builder import Builder, Literal, Operand, Ref, accumulator, broadcast
 from .ops import ELEMENTWISE, Attrs, check_attrs
+from .ops.table import put_in
 from .shorttypes import dtype_of, read_short
 
 Value = Operand | tuple[Ref, ...] | None  # None: something was wrong with it, and that has been said
@@ -373,12 +374,12 @@ class Evaluator:
 
 
 def bound(dim: Expr, symbols: Mapping[str, Expr], token: Any) -> Expr:
-    """A size with what its shape variables mean. Raises Refused (E0134) for one that the graph does not
-    declare."""
+    """A size with what its shape variables mean. Raises Refused (E0134 for one that the graph does not declare,
+    E1105)."""
     for name in dim.names():
         if name not in symbols:
             raise refuse("E0134", name, span=span_of_tree(token), symbol=name, advice=_declaring(name, symbols))
-    return dim.substitute(symbols)
+    return put_in(dim, symbols, span=span_of_tree(token))
 
 
 def _declaring(name: str, symbols: Iterable[str]) -> Phrase:

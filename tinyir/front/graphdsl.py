@@ -39,6 +39,7 @@ from . import dslcalls
 from .builder import Builder, Literal, Place, Ref
 from .dslexpr import Evaluator, Poisoned, Scope, Value, args_of, labels_of, span_of_tree
 from .dslgraph import Graph, GraphReader, Param, names_in, renamed, word_of
+from .ops.table import put_in
 from .shorttypes import show_short
 
 GRAMMAR = Grammar("graphdsl")
@@ -330,7 +331,7 @@ class _Program(GraphReader):
         if value.rank != param.type.rank:
             raise refuse("E1012", op=param.name, tensor=value.called, given=value.type, wanted=param.type.rank)
         for axis, (dim, size) in enumerate(zip(param.type.shape, value.shape)):
-            known = symbols.setdefault(dim.name, size) if dim.name is not None else dim.substitute(symbols)
+            known = symbols.setdefault(dim.name, size) if dim.name is not None else put_in(dim, symbols, param.name)
             if known != size:
                 raise refuse(
                     "E1304",
@@ -362,7 +363,7 @@ class _Program(GraphReader):
             return []
         found = []
         for param, value in zip(graph.results, given):
-            declared = TensorType(param.type.dtype, tuple(d.substitute(symbols) for d in param.type.shape))
+            declared = TensorType(param.type.dtype, tuple(put_in(d, symbols, param.name) for d in param.type.shape))
             if isinstance(value, tuple):
                 self.fault(
                     "E0205",

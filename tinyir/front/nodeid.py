@@ -31,6 +31,7 @@ from ..ir.unknown import nearest, unknown_name
 from ..ir.verify import reorders_symbols
 from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
+from ..kit.span import Span
 from . import nodeops
 from .builder import Literal, Operand, Place, Ref
 from .jsontext import Member, Node, items_of, parse_json, without_comments
@@ -38,6 +39,7 @@ from .nodecorrections import missing_dtype, missing_reshape, solved_symbol, unpe
 from .nodemaps import read_map
 from .nodesignature import NodeSignature, words_of
 from .ops import ELEMENTWISE, Attrs, check_attrs
+from .ops.table import put_in
 from .order import in_order
 
 _TOP = ("uops", "outputs", "name", "signature", "tensors", "shape_sets", "symbols")
@@ -64,7 +66,7 @@ def read(text: str, name: str = "main", notes: list[Diag] | None = None) -> tiny
         try:
             return reader.module(root, name)
         except Solved as found:
-            solved = {k: e.substitute({found.symbol: found.expr}) for k, e in solved.items()} | {
+            solved = {k: put_in(e, {found.symbol: found.expr}, k) for k, e in solved.items()} | {
                 found.symbol: found.expr
             }
             if len(solved) > MOST_SOLVED:
@@ -396,7 +398,8 @@ class _Reader(NodeSignature):
                 continue
             place = node if member is None else member if d.code == "E0102" else member.node
             self.faults.append(Diag(d.code, id, d.facts, self.places.of(place)))
-        return Attrs({k: _substituted(v, self.solved) for k, v in checked.items()})
+        span = self.places.of(arg or node)
+        return Attrs({k: _substituted(v, self.solved, id, span) for k, v in checked.items()})
 
     def by_operand(
         self,
@@ -461,7 +464,7 @@ def _references(node: Node | None) -> list[str]:
     return found
 
 
-def _substituted(item: Any, solved: dict[str, Expr]) -> Any:
+def _substituted(item: Any, solved: dict[str, Expr], at: str, span: Span | None) -> Any:
     if isinstance(item, Expr):
-        return item.substitute(solved)
-    return tuple(_substituted(i, solved) for i in item) if isinstance(item, tuple) else item
+        return put_in(item, solved, at, span)
+    return tuple(_substituted(i, solved, at, span) for i in item) if isinstance(item, tuple) else item

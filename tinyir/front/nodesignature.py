@@ -11,7 +11,7 @@ from ..kit.phrase import Phrase
 from .builder import Place, Ref
 from .jsonsignature import SignatureReader, near
 from .jsontext import Member, Node, items_of
-from .ops.table import read_dim
+from .ops.table import put_in, read_dim
 
 
 class NodeSignature(SignatureReader):
@@ -32,7 +32,8 @@ class NodeSignature(SignatureReader):
         if node is None:
             return None
         limits = {}
-        for symbol, member in self.expect(node, dict, "symbols").items():
+        members = self.expect(node, dict, "symbols")
+        for symbol, member in members.items():
             if type(member.node.value) not in (int, str):
                 limits[symbol] = member
                 continue
@@ -43,7 +44,10 @@ class NodeSignature(SignatureReader):
                 continue
             self.solved[symbol] = size
         for _ in self.solved:  # a definition may use another
-            self.solved = {k: e.substitute(self.solved) if k not in e.names() else e for k, e in self.solved.items()}
+            self.solved = {
+                k: e if k in e.names() else put_in(e, self.solved, k, self.places.of(members.get(k, node)))
+                for k, e in self.solved.items()
+            }
         for symbol in [s for s, e in self.solved.items() if any(n in self.solved for n in e.names())]:
             member = node.value.get(symbol)
             self.fault("E0111", member, symbol, tensor=symbol, given=Phrase("an expression that comes back to itself"))
@@ -55,7 +59,8 @@ class NodeSignature(SignatureReader):
         super().declare(name, member)
         if name in self.declared:
             found = self.declared[name]
-            shape = tuple(d.substitute(self.solved) for d in found.shape)
+            span = self.places.of(member)
+            shape = tuple(put_in(d, self.solved, name, span) for d in found.shape)
             below = [d for d in shape if d.terms and is_below_zero(d)]
             if below:
                 self.fault("E0111", member.node.get("shape"), name, tensor=name, given=below[0])

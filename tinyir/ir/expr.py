@@ -217,7 +217,8 @@ class Expr:
         return _bits(self)
 
     def substitute(self, bindings: Mapping[str, Like]) -> Expr:
-        """The expression with names replaced; canonical again."""
+        """The expression with names replaced; canonical again. Raises ZeroDivisionError for a divisor that becomes a
+        number below 1."""
         if self.vocabulary.isdisjoint(bindings):
             return self
         total = _constant(0)
@@ -334,11 +335,13 @@ def _sum(terms: tuple[tuple[int, Monomial], ...]) -> Expr:
 
 def _floordiv(num: Expr, den: Expr) -> Expr:
     num, den = _flattened(num, den)
-    if num.constant is not None and den.constant is not None:
-        return _constant(num.constant // den.constant)
+    divisor = den.constant
+    if divisor and num.constant is not None:
+        return _constant(num.constant // divisor)
     if den == ONE:
         return num
-    divisor = den.constant
+    if divisor is not None and divisor < 1:
+        raise ZeroDivisionError(str(divisor))
     if divisor is None:
         quotient = _exact_quotient(num, den)
         return quotient if quotient is not None else Expr(((1, (Floor(num, den),)),))

@@ -15,6 +15,7 @@ from .expr import Expr
 from .sets import identifier, read_map, read_set, tuples, with_names
 
 _NUMBER = re.compile(r"(?<![\w.])[1-9][0-9]*\b")
+_ENDS = ("left_", "right_")  # names for tuples whose own were compared already
 
 
 def check_blocks(module: Module) -> list[Diag]:
@@ -117,9 +118,8 @@ def _check_sets(module: Module) -> Iterator[Diag]:
                 raise ValueError(Phrase("it has no tuple"))
             if text.count("{") != 1 or text.find("}") != len(text) - 1:  # isl leaves unread what is behind the first
                 raise ValueError(Phrase("it is not in one pair of braces"))
-            _must_have_ranks(
-                (read_set if len(want) == 1 else read_map)(with_names(text, "left_", "right_"), words),
-                [rank for _, rank in want],
+            _must_have_tuples(
+                (read_set if len(want) == 1 else read_map)(with_names(text, *_ENDS), words), [rank for _, rank in want]
             )
         except ValueError as fault:
             return Diag("E1211", at, {"text": text, "fault": str(fault)})
@@ -159,14 +159,17 @@ def _without_names(text: str, names: list[str]) -> Hashable:
     return text, len({*names})
 
 
-def _must_have_ranks(thing: Any, ranks: list[int]) -> None:
-    """Raise ValueError when a set, or a map, has other numbers of axes than its words seem to say."""
+def _must_have_tuples(thing: Any, ranks: list[int]) -> None:
+    """Raise ValueError when a set, or a map, has other numbers of axes than its words seem to say, or a tuple without a
+    name."""
     import islpy as isl
 
     ends = [isl.dim_type.set] if len(ranks) == 1 else [isl.dim_type.in_, isl.dim_type.out]
     found = [thing.dim(end) for end in ends]
     if found != ranks:
         raise ValueError(Phrase("isl reads tuples of {found} axes in it", found=", ".join(map(str, found))))
+    if [thing.get_space().get_tuple_name(end) for end in ends] != list(_ENDS[: len(ends)]):
+        raise ValueError(Phrase("a tuple in it has no name"))
 
 
 def _check_roles(module: Module) -> Iterator[Diag]:

@@ -13,7 +13,7 @@ from ...ir.model import RESERVED_SYMBOLS, Range
 from ...ir.types import DType
 from ...kit.diag import Diag, collecting, refuse, refuse_all
 from ...kit.phrase import Phrase
-from ..ops.table import read_dim
+from ..ops.table import put_in, read_dim
 from ..program.names import bare
 from ..program.program import Program
 from ..program.sizes import no_input, other_shape, size_given, unfit
@@ -137,7 +137,7 @@ def program_of(
         except Unequal as found:
             if notes is not None and found.note is not None:
                 notes.append(found.note)
-            equal = {symbol: size.substitute({found.symbol: found.size}) for symbol, size in equal.items()} | {
+            equal = {symbol: put_in(size, {found.symbol: found.size}, symbol) for symbol, size in equal.items()} | {
                 found.symbol: found.size
             }
 
@@ -173,7 +173,7 @@ def _program_of(
 
     def input_of(value: Any) -> Any:
         dtype, form = _element(value)
-        shape = tuple(d.substitute(equal) for d in shape_of(value, shapes.get(value.name), symbols))
+        shape = tuple(put_in(d, equal, value.name) for d in shape_of(value, shapes.get(value.name), symbols))
         if value.name in values:
             return _stated(value.name, dtype, shape, values[value.name])
         told = _told(results.get(states.pairs.get(value.name)), symbols, equal)
@@ -213,7 +213,7 @@ def _told(value: Any, symbols: dict[str, str], equal: Mapping[str, Expr]) -> tup
     """The shape that the model states of an output, where it does."""
     if value is None or value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.HasField("shape"):
         return None
-    return tuple(d.substitute(equal) for d in shape_of(value, None, symbols))
+    return tuple(put_in(d, equal, value.name) for d in shape_of(value, None, symbols))
 
 
 def _element(value: Any) -> tuple[DType, str]:

@@ -17,9 +17,10 @@ from typing import Any
 from ...ir.expr import Expr
 from ...ir.types import DTYPES
 from ...ir.unknown import dtypes_like, nearest
-from ...kit.diag import Diag
+from ...kit.diag import Diag, refuse
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass
+from ...kit.span import Span
 
 REQUIRED = object()
 MANY = 1 << 16
@@ -263,6 +264,14 @@ def read_dim(item: int | str | Expr) -> Expr:
         return read_expr(item)
     except Refused:
         raise ValueError(item) from None
+
+
+def put_in(size: Expr, sizes: Mapping[str, Expr], at: str = "", span: Span | None = None) -> Expr:
+    """A size of a model with what its symbols are. Raises Refused (E1105) where one of them is a divisor below 1."""
+    try:
+        return size.substitute(sizes)
+    except ZeroDivisionError as fault:
+        raise refuse("E1105", at, span, divisor=str(fault)) from None
 
 
 _READERS: dict[str, Callable[[Any, Attr], Any]] = {

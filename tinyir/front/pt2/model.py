@@ -16,6 +16,7 @@ from ...ir.types import DType
 from ...kit.diag import Diag, Refused, refuse
 from ...kit.phrase import Listing, Phrase
 from ..limits import MOST
+from ..ops.table import put_in
 from ..program.names import bare
 from ..program.program import Program
 from ..program.sizes import no_input, other_shape, size_given, unfit
@@ -155,7 +156,7 @@ class _Graph:
     def _type_of(self, name: str, given: Mapping[str, Expr]) -> tuple[DType, tuple[Expr, ...]]:
         """The dtype and shape that the archive states of a value."""
         meta = self.graph["tensor_values"][name]
-        shape = tuple(size_of(s).substitute(given) for s in meta["sizes"])
+        shape = tuple(put_in(size_of(s), given, name) for s in meta["sizes"])
         for size in shape:
             for symbol in size.names():
                 if RESERVED_SYMBOLS.match(symbol):
@@ -478,7 +479,7 @@ class _Graph:
                 return found
             raise refuse("E0141", name, reason=Phrase("the size {name} is not stated", name=name))
         try:
-            size = size_of(self.sizes[name]).substitute(self.given)
+            size = put_in(size_of(self.sizes[name]), self.given, name)
         except ValueError as fault:
             raise refuse("E0141", name, reason=str(fault)) from None
         return size if size.constant is None else size.constant
