@@ -8,6 +8,7 @@
         space=here("space", "space"),               the plans worth trying, for the planner: one by one, or as columns
         declare=here("declare", "declare"),         what a CTA takes, for stop rules, checker, cost model and emit
         accepts=here("fields", "fields"),           what it takes in each of them
+        beyond=here("match", "beyond"),             why a problem of that kind is none that it computes
         legal=here("legal", "legal"),               what it asks of a plan beside what `kernels.check` asks of any
         clocks=here("clocks", "clocks"),            what a plan takes on a card
         emit=here("emit", "emit"),                  its kernel
@@ -148,7 +149,9 @@ class Family:
     shared memory is what a kernel gets without asking. `is_fallback`: it holds every region, and is proposed only where
     no plan of the others is kept. `fills_sm`: one CTA of it may keep an SM busy. `match` reads the regions of a plan as
     its problem, or gives the reason in words why they are not; without it one region is read as `problem`, and several
-    as siblings (`kernels.siblings`). `takes_pairs`: it sums two products of the same rows at once (`problem.Pair`)."""
+    as siblings (`kernels.siblings`). `beyond` says in words why a problem of its kind is none that it computes, empty
+    where it is one: what else is asked of a plan rests on that. `takes_pairs`: it sums two products of the same
+    rows at once (`problem.Pair`)."""
 
     algo: str
     problem: type
@@ -159,6 +162,7 @@ class Family:
     accepts: Callable[[Any], Fields] = lambda _: {}
     needs: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    beyond: Callable[[Problem], str] = lambda _: ""
     legal: Callable[[Plan, Problem], Iterable[Diag]] = lambda *_: ()
     before: Callable[[Plan, Problem], Before] = lambda *_: Before()
     why_none: Callable[[Problem, Device], str] = lambda *_: ""

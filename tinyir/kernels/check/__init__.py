@@ -46,6 +46,7 @@ def check(module: Any) -> list[Diag]:
 
     1. kind and algo are known, the algo's own fields are there, and the regions are of its kind, siblings, or two that
       it computes together                                                       (E1502, E1503, E1517, E1580, E1582)
+       the template has a place for what the regions compute                                              (E1611)
        a region that must be one kernel has a plan of another family than the one that holds everything   (E1424)
     2. bind, cache, vectorize and predicate name axes of the regions                                      (E1505)
     3. cache, load, store, multicast, layout and edge name tensors and values of the regions              (E1506)
@@ -94,6 +95,8 @@ def _all_faults_of(plan: Plan, regions: tuple[Region, ...], module: Module) -> l
         problem = problem_of(family, plan, regions, module)
     except Refused as fault:
         return list(fault.diags)
+    if beyond := family.beyond(problem):
+        return [fault_of(plan, "E1611", "algo", what=beyond, region=problem.region.name)]
     return _faults_of(Case(plan, family, problem))
 
 

@@ -14,6 +14,7 @@ FAMILY = Family(
     accepts=here("fields", "fields"),
     space=here("space", "propose_columns"),
     declare=here("declare", "declare"),
+    beyond=here("match", "beyond"),
     clocks=here("clocks", "columns_clocks"),
     emit=here("emit", "columns_kernel"),
     cases=cases_of(__name__, "columns"),

@@ -11,8 +11,15 @@ from ...ir.expr import Expr
 from ...ir.region import Let, Region
 from ...ir.runs import WIDTHS, Run, column_run
 from ...ir.traits import axes_of, bodies_of, extent_of, reads_apart
+from ...kit.phrase import Phrase
+from ..family import Problem
 
 INSIDE = (Reduce, Ref, Gather)  # of a fold nothing that another value needs
+
+
+def beyond(problem: Problem) -> str:
+    """Why a map is none of these, in words; empty where it is one."""
+    return "" if folds_of_columns(problem.region) else Phrase("a map that does not fold columns alone")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ OF_BOTH = {
     "needs": ("threads", "vectorize"),
     "accepts": here("fields", "fields"),
     "declare": here("declare", "declare"),
-    "legal": here("legal", "legal"),
+    "beyond": here("match", "beyond"),
     "clocks": here("clocks", "few_rows_clocks"),
     "emit": here("emit", "few_rows_kernel"),
     "in_warps": True,

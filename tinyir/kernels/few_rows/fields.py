@@ -18,8 +18,6 @@ def fields(case: Case) -> Fields:
     """What the family takes in each field."""
     plan, problem = case.plan, case.problem
     product = product_of(problem.region, case.kernel)
-    if product is None:
-        return {}
     beside, behind = plan.threads[1:] if len(plan.threads) == 3 else (1, 1)
     patches = patches_of(problem.region, case.kernel)
     patch = patch_of(plan, product)

@@ -13,8 +13,10 @@ from ...ir.plan import Plan, Vectorize
 from ...ir.region import Region
 from ...ir.runs import offset_of
 from ...ir.traits import axes_of, folds_of, scans_of
+from ...kit.phrase import Phrase
 from ...kit.records import dataclass
 from ..alternatives.inline import Tangled, written_out
+from ..family import Problem
 from ..problem import Contraction, Kernel, Row
 
 MOST_ROWS = 16  # of a large factor that is in memory, as other families fetch it
@@ -45,6 +47,13 @@ class Product:
     def rows(self) -> int:
         """Rows."""
         return 1 if self.left is None else self.left.size.constant
+
+
+def beyond(problem: Problem) -> str:
+    """Why a region is none of these, in words; empty where it is one."""
+    if patches_of(problem.region, problem.kernel):
+        return ""
+    return Phrase("a region that does not multiply few rows by a factor along the sum")
 
 
 @functools.lru_cache(maxsize=4096)

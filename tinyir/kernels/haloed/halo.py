@@ -21,6 +21,7 @@ from ...ir.traits import extent_of
 from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
 from ...target.ampere import COPIES
+from ..family import Problem
 from ..parts.boxes import MMA_FACTORS, View, misfit, view_of
 from ..problem import Contraction
 from ..windowed import Image, windowed_of
@@ -167,6 +168,12 @@ class Halo:
     def places(self, rows: int) -> int:
         """Places of the image that this number of rows of results covers."""
         return self.high(rows) * self.wide
+
+
+def beyond(problem: Problem) -> str:
+    """Why a contraction has no such image, in words; empty where it has one."""
+    halo = halo_of(problem.region, problem.kernel)
+    return "" if isinstance(halo, Halo) else halo
 
 
 @functools.lru_cache(maxsize=4096)

@@ -14,6 +14,7 @@ FAMILY = Family(
     accepts=here("fields", "fields"),
     space=here("space", "propose_transposed"),
     declare=here("declare", "declare"),
+    beyond=here("blocks", "beyond"),
     clocks=here("clocks", "transposed_clocks"),
     emit=here("emit", "transposed_kernel"),
     cases=cases_of(__name__, "transposed"),

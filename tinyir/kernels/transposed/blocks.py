@@ -12,10 +12,17 @@ from ...ir.neighbours import ACCESS_BYTES, across_of, crossed_elements, crossed_
 from ...ir.plan.fields import Plan, Vectorize
 from ...ir.region import Region, Yield
 from ...ir.runs import offset_of
+from ...kit.phrase import Phrase
 from ...kit.records import dataclass, replace
+from ..family import Problem
 
 SIDES = (8, 4, 2)  # of a block
 WORDS = 64  # registers of a thread for the blocks of all tensors
+
+
+def beyond(problem: Problem) -> str:
+    """Why a map is none that is transposed, in words; empty where it is one."""
+    return "" if crossed_reads(problem.region) else Phrase("a map that reads along the axis that it writes along")
 
 
 @dataclass(frozen=True, slots=True)
