@@ -92,16 +92,14 @@ def args_of(tree: Any, receiver: Any = None) -> Args:
 _OF_A_CALL = ("E0102", "E0103", "E0104", "E0108", "E0204")  # what is wrong with how a function is called
 
 
-def _placed(d: Diag, tree: Any) -> Diag:
+def _placed(d: Diag, tree: Any, forms: Any) -> Diag:
     """A fault where the smallest expression is that has it; of a call, with how the function is called."""
     if d.span is not None:
         return d
     labels = d.labels
     if d.code in _OF_A_CALL and tree.data in ("call", "method"):
-        from .dslforms import form_of
-
         name = str(tree.children[0]) if tree.data == "call" else str(tree.children[1])[1:]
-        form = form_of(name)
+        form = forms.form_of(name)
         labels = (*labels, Label(span_of_tree(tree), Phrase("it is written {form}", form=form))) if form else labels
     return Diag(d.code, d.at, d.facts, span_of_tree(tree), labels, d.edit)
 
@@ -117,6 +115,7 @@ class Evaluator:
         text: str,
         known: Mapping[int, Value],
         calls: Any,
+        forms: Any,
         graphs: Iterable[str] = (),
     ):
         self.b = builder
@@ -124,6 +123,7 @@ class Evaluator:
         self.text = text
         self.known = known
         self.calls = calls
+        self.forms = forms
         self.graphs = tuple(graphs)
         self._nesting = 0
 
@@ -141,7 +141,7 @@ class Evaluator:
         try:
             found = self._value(tree)
         except Refused as fault:
-            raise Refused([_placed(d, tree) for d in fault.diags]) from None
+            raise Refused([_placed(d, tree, self.forms) for d in fault.diags]) from None
         finally:
             self._nesting -= 1
         if found is None:
@@ -158,7 +158,7 @@ class Evaluator:
             try:
                 found = self._value(tree)
             except Refused as fault:
-                raise Refused([_placed(d, tree) for d in fault.diags]) from None
+                raise Refused([_placed(d, tree, self.forms) for d in fault.diags]) from None
             if found is None:
                 raise Poisoned
             return found
@@ -289,7 +289,7 @@ class Evaluator:
                 known="axis, op",
                 kind="int",
             )
-        evaluator = Evaluator(self.b, inner, self.text, self.known, self.calls)
+        evaluator = Evaluator(self.b, inner, self.text, self.known, self.calls, self.forms)
         found = evaluator.value(body)
         found = found if isinstance(found, Ref) else ELEMENTWISE["identity"].lower(self.b, (found,), Attrs())
         if word == "fused":

@@ -35,7 +35,7 @@ from ..kit.diag import Diag, Label, Refused, collecting, refuse, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..kit.text import Grammar, token_span
-from . import dslcalls
+from . import dslcalls, dslforms
 from .builder import Builder, Literal, Place, Ref
 from .dslexpr import Evaluator, Poisoned, Scope, Value, args_of, labels_of, span_of_tree
 from .dslgraph import Graph, GraphReader, Param, names_in, renamed, word_of
@@ -200,7 +200,7 @@ class _Program(GraphReader):
         )
         self.builder.open(origin, targets[0])
         try:
-            evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls, self.graphs)
+            evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls, dslforms, self.graphs)
             found = evaluator.values(tree)
         except Poisoned:
             self.builder.drop()
