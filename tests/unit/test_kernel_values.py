@@ -220,3 +220,9 @@ def test_numbers_of_a_large_tensor_take_little_memory() -> None:
     assert found.base is not None and len(set(found[:64, 0].tolist())) > 8
     assert not differing(found[:9], found[:9], DTYPES["fp16"], np.ones((9, 768), bool)).size
     assert differing(found[:9], found[1:10], DTYPES["fp16"], np.ones((9, 768), bool)).size
+
+
+def test_infinities_are_compared_without_warnings() -> None:
+    found, wanted = np.array([np.inf, np.inf, np.nan, 1e308, 1.0]), np.array([np.inf, -np.inf, np.nan, -1e308, 1.0])
+    with np.errstate(all="raise"):
+        assert differing(found, wanted, DTYPES["fp64"], np.ones(5, bool)).tolist() == [[1], [3]]

@@ -96,3 +96,9 @@ def test_roundings_on_the_way_are_part_of_the_tolerance() -> None:
     assert (
         compare(expected, expected, 0, 0, spread)[0].wrong == 0 and len(asked) == 2
     )  # not asked where nothing is wrong
+
+
+def test_infinities_are_compared_without_warnings() -> None:
+    found, wanted = np.array([np.inf, np.inf, np.nan, 1e308, 1.0]), np.array([np.inf, -np.inf, np.nan, -1e308, 1.0])
+    with np.errstate(all="raise"):
+        assert compare({"y": found}, {"y": wanted})[0].wrong == 2

@@ -189,6 +189,26 @@ def test_other_products_and_architectures_are_not_planned_for_it() -> None:
     assert {c.plan.algo for c in found} == {"multistage", "synchronous"}
 
 
+@pytest.mark.parametrize(
+    "tile, shape, multicast, code",
+    [
+        ((128, 64, 64), (3, 1), ("B",), "E1523"),
+        ((64, 192, 64), (3, 1), ("B",), ""),
+        ((128, 64, 64), (3, 1), (), ""),
+        ((128, 64, 64), (1, 5), ("A",), "E1523"),
+    ],
+)
+def test_a_tile_that_ctas_share_is_of_whole_boxes(
+    tile: tuple[int, int, int], shape: tuple[int, int], multicast: tuple[str, ...], code: str
+) -> None:
+    found = with_tile(product("NN"), 128, 128)
+    of_cluster = plan.Cluster(shape, multicast)
+    least = {"stages": 2, "asynchrony": plan.Async(2), "consumers": plan.Consumers(1, "cooperative"), "regs": None}
+    one = replace(found.plans[0], **least, tile=tile, persistent=math.prod(shape), cluster=of_cluster)
+    module = replace(found, plans=(one,))
+    assert [d.code for d in check_plan(module)] == ([code] if code else [])
+
+
 def test_an_unassumed_stride_is_found() -> None:
     module = with_tile(product("NN", **BIAS), 128, 128, assume=())
     assert {d.code for d in check_plan(module)} == {"E1523"}

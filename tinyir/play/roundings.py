@@ -51,7 +51,7 @@ class Moves:
         if not dtype.is_float or unrounded.dtype == found.dtype:
             return found
         wide = found.astype(np.float64)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             unit = np.ldexp(1.0, np.frexp(wide)[1] - dtype.digits)
             is_rounded = np.isfinite(wide) & (wide != unrounded.astype(np.float64))
             return convert(wide + np.where(is_rounded, self.draw.integers(-1, 2, wide.shape) * unit, 0), dtype)
@@ -66,9 +66,10 @@ class Moves:
             count *= max(1, stop - start)
         added = played(_sizes(body), replace(frame, moves=None))
         reach = np.broadcast_to(added.along(found.axes), found.array.shape)
-        size = count * np.abs(found.array)  # as much as alike numbers move a sum that is added up one by one
-        if getattr(body, "op", "") == "sum":
-            size = size + math.sqrt(count) * reach
+        with np.errstate(all="ignore"):
+            size = count * np.abs(found.array)  # as much as alike numbers move a sum that is added up one by one
+            if getattr(body, "op", "") == "sum":
+                size = size + math.sqrt(count) * reach
         moved = self._moved(found.array, size, body.dtype)
         return Grid(np.where(np.isfinite(reach), moved, self.beyond).astype(moved.dtype), found.axes)
 

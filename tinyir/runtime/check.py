@@ -91,7 +91,7 @@ def _compare(
     else:
         left, right = given.astype(np.float64), expected.astype(np.float64)
         same = (left == right) | (np.isnan(left) & np.isnan(right))
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             distance = np.where(same, 0.0, np.abs(left - right))
             beyond = np.where(same, 0.0, distance - (atol + rtol * np.abs(right) + room))
         beyond = np.where(np.isnan(beyond) | np.isinf(right) & ~same, np.inf, beyond)

@@ -3,6 +3,7 @@ epilogue, what it reads by tiles, and what its outputs leave through."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ...ir.body import Read
@@ -31,6 +32,7 @@ from ..problem import Contraction
 from ..resources import allotted, threads_of
 
 COLUMNS = 256  # at most, of one wgmma
+BOX_ROWS = 256  # at most, along a dim of a box
 LAID_ALONG = ((1, 0), (1, 1), (4, 1))  # bytes of a factor, side: what wgmma takes only where its rows run along the sum
 OPERAND_DEPTH = 16  # along the sum, of a warpgroup's left operand that is in registers at once
 OPERAND_SETS = 2  # of it: one is fetched while the other is multiplied
@@ -137,6 +139,20 @@ def operand_array(plan: Plan, kernel: Contraction, side: int) -> Array:
     )
     shape = (along, depth) if is_fetched_along(plan, kernel, side) else (depth, along)
     return Array("ab"[side], read.dtype, shape, plan.stages, span_of(plan, read.tensor))
+
+
+def shares_of(plan: Plan, kernel: Contraction, side: int) -> int:
+    """CTAs of the cluster that fetch an operand's tile together, `as_multiplied`."""
+    read = (kernel.lhs, kernel.rhs)[side]
+    return across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
+
+
+def box_of(array: Array, shares: int) -> tuple[int, int]:
+    """Rows and columns of an operand's tile that one copy brings: a swizzled row's columns, and so few rows that the
+    CTAs that fetch it together can share the copies."""
+    rows, columns = array.shape
+    width = array.swizzle // array.dtype.bytes
+    return min(rows // (shares // math.gcd(shares, columns // width)), BOX_ROWS), width
 
 
 def low_array(plan: Plan, kernel: Contraction) -> Array:

@@ -57,11 +57,13 @@ from . import split_words
 from .declare import (
     across_of,
     as_multiplied,
+    box_of,
     declare,
     ends_apart,
     ends_held,
     operand_array,
     piece_of,
+    shares_of,
 )
 from .fetched import steps_of
 from .held_sum import held_end
@@ -70,7 +72,6 @@ from .walk import Walk, in_turn
 from .warpgroup_sum import Factors, sum_of
 
 MOST_ALONG = 65535  # CTAs along y or z
-BOX_ROWS = 256  # at most, along a dim of a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,8 @@ class Operand:
 
     @property
     def box(self) -> tuple[int, int]:
-        """What one copy brings: a swizzled row's columns, and so few rows that the CTAs of a cluster can share the
-        copies."""
-        rows, columns = self.shape
-        width = self.span // self.view.tensor.type.dtype.bytes
-        return min(rows // (self.shares // math.gcd(self.shares, columns // width)), BOX_ROWS), width
+        """What one copy brings."""
+        return box_of(self.array, self.shares)
 
     @property
     def bytes(self) -> int:
@@ -210,8 +208,7 @@ def _operand(plan: Plan, region: Region, kernel: Contraction, side: int) -> Oper
     read = (kernel.lhs, kernel.rhs)[side]
     view = operand_views(region, kernel)[side]
     view = copied(view, region, plan.layout_of(read.tensor))
-    shares = across_of(plan)[1 - side] if plan.cluster and read.tensor in plan.cluster.multicast else 1
-    return Operand("ab"[side], view, operand_array(plan, kernel, side), shares)
+    return Operand("ab"[side], view, operand_array(plan, kernel, side), shares_of(plan, kernel, side))
 
 
 def _tiles(plan: Plan, kernel: Contraction) -> tuple[Expr, Expr, Expr]:

@@ -14,7 +14,8 @@ from ..parts.boxes import WGMMA_FACTORS, View, copied, operand_needs
 from ..parts.pairs import left_view, results_of
 from ..parts.tile_reads import blocks_of, reads_of
 from ..parts.windows import operand_views
-from .declare import ending_arrays, ends_held
+from ..problem import Contraction
+from .declare import as_multiplied, box_of, ending_arrays, ends_held, operand_array, shares_of
 from .fetched import product_fault
 
 
@@ -27,6 +28,11 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     held, most = ending_arrays(plan, region, kernel) if ends_held(plan) else 0, ARCHS[plan.arch].registers_per_thread
     if held > most:
         yield fault_of(plan, "E1513", "tile", field="accumulators", given=held, most=most)
+    for side, (rows, box) in enumerate(_boxes(plan, kernel)):
+        if not box or rows % box:
+            fault = Phrase("{rows} rows of its tile are not whole boxes, which are shared", rows=rows)
+            tensor = (kernel.lhs, kernel.rhs)[side ^ plan.swap_ab].tensor
+            yield fault_of(plan, "E1523", "cluster", tensor=tensor, fault=fault)
     moved = [
         ("load", r.tensor, view)
         for r, view in zip((kernel.lhs, kernel.rhs), operand_views(region, kernel))
@@ -51,3 +57,11 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     for need in operand_needs(kernel, problem.model, views, plan.least_sum):
         if need not in plan.assume:
             yield fault_of(plan, "E1523", "load", tensor=plan.name, fault=Phrase("nothing assumes {need}", need=need))
+
+
+def _boxes(plan: Plan, kernel: Contraction) -> Iterator[tuple[int, int]]:
+    """Of each operand, as it is multiplied, the rows of its tile and of a box."""
+    plan, kernel = as_multiplied(plan, kernel)
+    for side in (0, 1):
+        array = operand_array(plan, kernel, side)
+        yield array.shape[0], box_of(array, shares_of(plan, kernel, side))[0]

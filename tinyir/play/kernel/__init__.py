@@ -325,9 +325,8 @@ def differing(
         return np.argwhere(is_asked & (found != wanted))
     one, other = (a.astype(np.float64) for a in (found, wanted))
     scale = np.abs(other[is_asked & np.isfinite(other)])
-    room = (
-        2.0 ** (3 - min(dtype.digits, digits, MOST_DIGITS)) * (np.abs(other) + (scale.mean() if scale.size else 0))
-        + moved
-    )
-    is_alike = (one == other) | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= room)
+    with np.errstate(all="ignore"):  # inf - inf
+        size = np.abs(other) + (scale.mean() if scale.size else 0)
+        room = 2.0 ** (3 - min(dtype.digits, digits, MOST_DIGITS)) * size + moved
+        is_alike = (one == other) | (np.isnan(one) & np.isnan(other)) | (np.abs(one - other) <= room)
     return np.argwhere(is_asked & ~is_alike)
