@@ -72,6 +72,20 @@ def run(house: Path, script: str) -> str:
     return done.stdout
 
 
+EXPLAINED = """
+import sys
+from tinyir.cmd.tiny_explain import main
+for line in sys.argv[1].split("; "):
+    assert main(line.split()) == 0, line
+"""
+
+
+def explained(house: Path, *topics: str) -> str:
+    """What `tiny-explain` prints of topics in both languages, and that it lists all."""
+    lines = [f"--lang={lang} {topic}" for topic in ("--list", "MatMul", *topics) for lang in ("en", "ja")]
+    return run(house, f"import sys\nsys.argv[1:] = [{'; '.join(lines)!r}]\n{EXPLAINED}")
+
+
 MAP = """
 from dataclasses import replace
 from tests.unit.checked import check_plan
@@ -117,6 +131,27 @@ def test_a_family_is_a_folder_and_a_line(house: Path) -> None:
     told = run(house, MAP + 'assert codes(replace(one, threads=(128,))) == ["E1525"]\n' + LOWERED + SIMULATED)
     assert "for e in 256*cta.x + thread.x..M*N step 768\n" in told
     assert "grid [3] block [256]" in told and told.endswith("2 inputs\n")
+
+
+RECIPES = {
+    ("An op",): ("tanhshrink", "tanhshrink = { ja", "x - tanh x."),
+    ("A family",): ("strided", "strided = { en", "A map whose CTAs stride"),
+    ("A family", "A field of plans"): ("unroll", "unroll = { ja", "Turns of a thread's loop"),
+}
+
+
+@pytest.mark.parametrize("titles", RECIPES)
+def test_the_reference_tells_what_is_added(house: Path, titles: tuple[str, ...]) -> None:
+    """In both languages; without its row of words too, where the English or its own words serve."""
+    topic, row, said = RECIPES[titles]
+    build(house, *titles)
+    told = explained(house, topic)
+    assert said in told and any(word in told for word in ("tanh x。", "またぎながら", "ループの回数"))
+    for file in (house / "tinyir" / "reference" / "words").glob("*.toml"):
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if not line.startswith(row)), encoding="utf-8")
+    told = explained(house, topic)
+    assert topic in told and not any(word in told for word in ("tanh x。", "またぎながら", "ループの回数"))
 
 
 def test_without_its_line_the_family_is_not_known(house: Path) -> None:

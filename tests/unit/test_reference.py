@@ -204,3 +204,21 @@ def test_what_is_said_to_be_refused_of_onnx_is_not_read() -> None:
     refused = set(words("coverage")["refused"])
     assert refused & {op for ops in onnx_ops().values() for op in ops} == set()
     assert refused <= {schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""}
+
+
+def test_every_row_of_words_is_there_in_both_languages() -> None:
+    """The reference falls back where one is missing; here none is, and none is left over."""
+    from tinyir.front.ops import ELEMENTWISE, FRONT_OPS
+    from tinyir.ir.plan.table import TABLE
+    from tinyir.kernels import FAMILIES
+    from tinyir.reference import gpu_statements, json_ops
+    from tinyir.reference.page import words
+
+    assert words("family").keys() == {f.name for f in FAMILIES}
+    assert words("plan").keys() == {f.word for f in TABLE}
+    assert words("gpu").keys() == gpu_statements.statements().keys()
+    assert all(said.keys() == {"en", "ja"} for said in words("family").values())
+    assert all("ja" in said for name in ("plan", "gpu") for said in words(name).values())
+    for table in (FRONT_OPS, ELEMENTWISE):
+        for name, op in table.items():
+            assert "ja" in json_ops.said_of(op, name) and json_ops.meaning(op, name, "en"), name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import get_args
 
 from ..ir.gpu import nodes
-from .page import Section, block, fence, prose, words
+from .page import Section, block, fence, prose, words_of
 
 _INTRO = {
     "en": ("Statements", "A statement is a line; what is further in than its head is its block."),
@@ -31,7 +31,7 @@ def sections(lang: str) -> Iterator[Section]:
     yield Section(*_INTRO[lang], level=2)
     rules = _rules()
     for word, node in statements().items():
-        said = prose(node.__doc__) if lang == "en" else words("gpu")[word]
+        said = words_of("gpu", word, lang, prose(node.__doc__))
         yield Section(word, block(said, fence("text", rules[word])), (word,))
 
 

@@ -34,20 +34,17 @@ def sections(lang: str) -> Iterator[Section]:
 
 
 def meaning(op: FrontOp, name: str, lang: str) -> str:
-    """What an op computes: its own words, the docstring of its lowering or function, or what the tiny op says that it
-    is. Raises KeyError where nothing does."""
+    """What an op computes: its own words, or in English the docstring of its lowering or function, or what the tiny op
+    says that it is. In a language in which nothing says it, the English."""
     stated = said_of(op, name)
     if lang in stated:
         return stated[lang]
     if lang != "en":
-        raise KeyError(f"{name} has no words in {lang}")
+        return meaning(op, name, "en")
     if op is ELEMENTWISE.get(name) and name in TINY_OP_OF:
         return words("tiny")[TINY_OP_OF[name]]["en"]
     lower = FUNCTIONS[name][0] if op is ELEMENTWISE.get(name) and name in FUNCTIONS else op.lower
-    found = prose(lower.__doc__)
-    if not found:
-        raise KeyError(f"{name} has no words in {lang}")
-    return found
+    return prose(lower.__doc__)
 
 
 def said_of(op: FrontOp, name: str) -> dict[str, Any]:

@@ -78,6 +78,12 @@ def words(name: str) -> dict[str, Any]:
     return tomllib.loads((WORDS / f"{name}.toml").read_text(encoding="utf-8"))
 
 
+def words_of(table: str, name: str, lang: str, own: str = "") -> str:
+    """What a table of `words/` says of a name in a language; else its English, or what the thing says of itself."""
+    said = words(table).get(name, {})
+    return said.get(lang) or said.get("en") or own
+
+
 def introduction(page: str, part: str, lang: str) -> Section:
     """A heading of a page with what is said below it."""
     said = words("pages")[page][part]

@@ -14,7 +14,7 @@ from ..kernels.check.case import Case
 from ..kernels.family import Family
 from ..kernels.launch import problem_of
 from ..kit.records import MISSING
-from .page import Section, block, fence, introduction, table, words
+from .page import Section, block, fence, introduction, prose, table, words, words_of
 
 
 def sections(lang: str) -> Iterator[Section]:
@@ -38,7 +38,7 @@ def _labels(lang: str) -> dict[str, str]:
 
 def _field(field: Field, lang: str) -> str:
     labels = _labels(lang)
-    meaning = field.meaning if lang == "en" else words("plan")[field.word]
+    meaning = words_of("plan", field.word, lang, field.meaning)
     default = labels["always"] if field.default is MISSING else f"`{field.text(field.default)}`"
     algos = obeying(field)
     by = labels["all"] if len(algos) == len(FAMILIES) else ", ".join(f"`{name}`" for name in algos) or labels["none"]
@@ -63,7 +63,9 @@ def _family(family: Family, lang: str) -> str:
     shown = plan.show(plan.parse(text))
     shown = shown[shown.rindex("\nplan ") + 1 :]
     return block(
-        words("family")[family.name][lang], table([labels["field"], labels["takes"]], rows), fence("plan", shown)
+        words_of("family", family.name, lang, prose(family.problem.__doc__)),
+        table([labels["field"], labels["takes"]], rows),
+        fence("plan", shown),
     )
 
 
