@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..ir import gpu
@@ -10,7 +11,7 @@ from ..kit.diag import refuse
 from ..kit.phrase import Phrase
 from ..lower import language_of, lower_to
 from .playback import PROGRAMS
-from .stage import must_be, stage_of
+from .stage import must_be, read_text, stage_of
 
 FAULTS = {
     "header": Phrase("it does not begin as a certificate does"),
@@ -51,7 +52,7 @@ def verify(session: Session) -> str:
     from ..verifier import TRUSTED, Refused, Verifier
 
     source = _read(session, session.args.verify, Phrase("a certificate"))
-    text = session.read(Phrase("gpu text or CUDA"))
+    text = _text_of(session, Phrase("gpu text or CUDA"))
     try:
         checked = Verifier(source)
         if not checked.is_about(text if stage_of(text) != "gpu" else gpu.show(gpu.parse(text))):
@@ -71,11 +72,19 @@ def verify(session: Session) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _read(session: Session, file: str, wants: str) -> str:
+def _text_of(session: Session, wants: Phrase) -> str:
+    """The input, gpu text or CUDA. Raises Refused (E0004 another stage, or a model)."""
+    text = read_text(session, wants, "gpu")
+    if stage_of(text) != "cu":
+        must_be(text, "gpu")
+    return text
+
+
+def _read(session: Session, file: str, wants: str, read: Callable[[Session, Phrase], str] = Session.read) -> str:
     """The text of a file that is read beside the input."""
     given, session.args.file = session.args.file, file
     try:
-        return session.read(wants)
+        return read(session, wants)
     finally:
         session.args.file = given
 
@@ -93,7 +102,7 @@ def _cuda_of(module: gpu.Module) -> str:
 def _gpu_of(session: Session, module: Any, text: str) -> gpu.Module:
     """The gpu text that becomes this CUDA: the one that is given, or what its regions are planned as by themselves."""
     if session.args.gpu:
-        found = gpu.parse(_read(session, session.args.gpu, Phrase("gpu text")))
+        found = gpu.parse(_read(session, session.args.gpu, Phrase("gpu text"), _text_of))
         session.must_hold(language_of("gpu").check(found))
     else:
         found = lower_to("plan", PROGRAMS["cu"](module), module.launches[0].arch if module.launches else "sm90")

@@ -9,12 +9,14 @@ from typing import Any
 
 from ..ir.pipeline import FILTERS, STAGES, filters_between
 from ..kit.cli import Notes, Session, filter_main, parser_of
-from ..kit.diag import Refused, refuse
+from ..kit.diag import refuse
 from ..kit.held import is_marked
 from ..kit.phrase import Phrase
 from ..kit.span import span_of
 from ..kit.text import read_stage
 from ..lower import language_of, lowering_of
+
+MODELS = ("json", "nodeid", "coreir", "dsl", "onnx", "pt2")  # what tiny-front reads, beside tiny text
 
 
 def stage_parser(name: str, summary: str, example: tuple[str, str]) -> ArgumentParser:
@@ -66,7 +68,7 @@ def read_module(session: Session, stage: str) -> Any:
     """The checked and validated module of the input, which must be text of `stage`; what a filter has just checked and
     printed is not checked again. Raises Refused (E0003, E0004 and what parse, check and validate find)."""
     writer = next(name for name, _, writes in FILTERS if writes == stage)
-    text = session.read(Phrase("{stage} text, as {writer} prints it", stage=stage, writer=writer))
+    text = read_text(session, Phrase("{stage} text, as {writer} prints it", stage=stage, writer=writer), stage)
     must_be(text, stage)
     language = language_of(stage)
     module = session.timed("parse", lambda: language.parse(text))
@@ -77,26 +79,45 @@ def read_module(session: Session, stage: str) -> Any:
     return module
 
 
+def read_text(session: Session, wants: Phrase, stage: str) -> str:
+    """The input as text. Raises Refused (E0004 a model that is no text, where text of `stage` is read, and what
+    `Session.decode` finds)."""
+    from .. import front
+
+    raw = session.read_bytes()
+    model = "onnx" if front.is_onnx(raw) else "pt2" if front.is_pt2(raw) else ""
+    if model:
+        raise refuse("E0004", given=model, stage=stage, hint=_way_from(model, stage))
+    return session.decode(raw, wants)
+
+
 def must_be(text: str, stage: str) -> None:
     """Raise Refused (E0004) when the text is of another stage; its facts say what to put in the pipe."""
-    given = stage_of(text)
-    if given is None and text.lstrip()[:1] == "{":
-        given = "json"  # a model, which the first filter reads
+    given = stage_of(text) or _model_of(text)
     if given is None or given == stage:
         return
-    missing = filters_between(given, stage) if given != "json" else ["tiny-front", *filters_between("tiny", stage)]
-    if given not in (*STAGES, "json"):
-        hint = Phrase("there is no such stage; there are {stages}", stages=", ".join(STAGES))
-    else:
-        hint = (
-            Phrase("put {missing} in between", missing=" | ".join(missing))
-            if missing
-            else Phrase(
-                "this text is already past {stage}; feed it to {reader_of}", stage=stage, reader_of=_reader_of(given)
-            )
-        )
     first_line = text.split("\n", 1)[0]
-    raise refuse("E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=hint)
+    raise refuse(
+        "E0004", span=span_of(text, 0, len(first_line)), given=given, stage=stage, hint=_way_from(given, stage)
+    )
+
+
+def _model_of(text: str) -> str | None:
+    """The language of a model, which the first filter reads; None for another text, or tiny text."""
+    from .. import front
+
+    found = front.language_of(text)
+    return found if found in MODELS else None
+
+
+def _way_from(given: str, stage: str) -> Phrase:
+    """What to do with a text of one stage, or a model, where another is read."""
+    if given not in STAGES and given not in MODELS:
+        return Phrase("there is no such stage; there are {stages}", stages=", ".join(STAGES))
+    missing = filters_between(given, stage) if given in STAGES else ["tiny-front", *filters_between("tiny", stage)]
+    if missing:
+        return Phrase("put {missing} in between", missing=" | ".join(missing))
+    return Phrase("this text is already past {stage}; feed it to {reader_of}", stage=stage, reader_of=_reader_of(given))
 
 
 def stage_of(text: str) -> str | None:
@@ -105,15 +126,15 @@ def stage_of(text: str) -> str | None:
     return found[1] if found else None
 
 
-def any_module(session: Session) -> tuple[Any, Any]:
-    """The language and the parsed module of an input of any stage. Raises Refused (E0003 no header)."""
-    text = session.read(Phrase("text of any stage"))
+def any_module(session: Session, wanted: str = "tiny") -> tuple[Any, Any]:
+    """The language and the parsed module of an input of any stage; `wanted` is the first that the command has a use
+    for. Raises Refused (E0003 no header, E0004 a model, or no such stage)."""
+    text = read_text(session, Phrase("text of any stage"), wanted)
     stage = stage_of(text)
     if stage not in STAGES:
+        must_be(text, wanted)
         first = text.split("\n", 1)[0][:60]
-        raise Refused(
-            refuse("E0003", stage="tiny", first=first, version="1.0", span=span_of(text, 0, len(first))).diags
-        )
+        raise refuse("E0003", stage=wanted, first=first, version="1.0", span=span_of(text, 0, len(first)))
     language = language_of(stage)
     return language, session.timed("parse", lambda: language.parse(text))
 

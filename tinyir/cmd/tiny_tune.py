@@ -72,7 +72,7 @@ def _body(session: Session) -> None:
     from ..runtime.arrays import sizes_for
     from ..tune.program import at_sizes, kernels_of, tune
 
-    _, module = any_module(session)
+    _, module = any_module(session, "region")
     given = stage_of(session.text)
     if given != "plan":
         must_be(session.text, "region")
