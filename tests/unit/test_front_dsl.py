@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyir import front
+from tinyir.front.ops import FRONT_OPS
 from tinyir.front.shorttypes import short
 from tinyir.front.to_dsl import dsl_of
 from tinyir.ir import tiny
@@ -530,3 +531,46 @@ def test_a_shape_variable_may_say_that_it_has_no_default() -> None:
     module = front.read("graph<M=none, N=none> main(x: f32[N, M]) -> (y: f32[N, M]) {\n return x\n}\n")
     assert module.model.shape_sets == () and module.model.symbols() == ("N", "M")
     assert "graph<N=none, M=none> main" in dsl_of(module)
+
+
+SEVERAL = {  # the ops with several outputs, and the last axis of the first; None: the pieces of a whole
+    "LayerNorm": ("layer_norm(x, w, w)", 8),
+    "TopK": ("top_k(x, k=2)", 2),
+    "Pool": ("max_pool(x.unsqueeze(0).unsqueeze(0), 2, 2).reshape([2, 4])", 4),
+    "Split": ("split(x, 1, 2)", None),
+}
+
+
+def test_every_op_with_several_outputs_is_known_here() -> None:
+    assert {name for name, op in FRONT_OPS.items() if op.outputs != (1, 1)} == set(SEVERAL)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_one_name_takes_the_first_output_where_nobody_must_take_more(name: str) -> None:
+    """As a statement, in a return, in an expression and as an argument of a graph; pieces of a whole are all named."""
+    call, last = SEVERAL[name]
+    rows = 2 if name == "Pool" else 4
+    kept = "graph<M=1, N=1> kept(v: f32[M, N]) -> (o: f32[M, N]) { return v }\n"
+    bodies = (f"n = {call}\nreturn n", f"return {call}", f"return {call} + 0.0", f"return kept({call})")
+    for body in bodies:
+        text = f"{kept}graph main(x: f32[4, 8], w: f32[8]) -> (y: f32[{rows}, {last or 4}]) {{\n{body}\n}}"
+        if last is None:
+            with pytest.raises(Refused) as caught:
+                front.read(text)
+            assert {d.code for d in caught.value.diags} == {"E0205"}
+        else:
+            read(text)
+
+
+def test_several_names_take_the_first_outputs_and_too_many_are_refused() -> None:
+    head = "graph main(x: f32[4, 8]) -> (y: f32[4, 8], m: f32[4, 1]) {\n"
+    read(head + "(y, m) = layer_norm(x)\nreturn y, m\n}")
+    with pytest.raises(Refused) as caught:
+        front.read(head + "(y, m, r, s) = layer_norm(x)\nreturn y, m\n}")
+    assert [d.code for d in caught.value.diags] == ["E0205"]
+
+
+def test_a_pool_is_its_values_or_its_values_and_places() -> None:
+    head = "graph main(x: f32[1, 1, 4, 4]) -> (y: f32[1, 1, 2, 2]"
+    read(head + ") { return max_pool(x, 2, 2) }")
+    read(head + ", at: i64[1, 1, 2, 2]) {\n(p, at) = x.max_pool(2, 2)\nreturn p, at\n}")

@@ -18,7 +18,7 @@ from ..ir.unknown import nearest
 from ..kit.diag import Diag, Refused, refuse, refuse_all
 from ..kit.phrase import Phrase
 from .builder import Operand, Ref
-from .dslexpr import Args, Evaluator
+from .dslexpr import Args, Evaluator, Outputs
 from .ops import ELEMENTWISE, FRONT_OPS, check_attrs
 from .ops.elementwise import as_ref
 from .ops.movement import axis_of
@@ -158,7 +158,8 @@ def _lowered(ev: Evaluator, name: str, op: FrontOp, operands: Sequence[Operand],
     kinds = {a.name: a.kind for a in op.attrs}
     checked, faults = check_attrs(op, {k: _fitted(v, kinds.get(k, "")) for k, v in attrs.items()}, name)
     refuse_all(faults)
-    return op.lower(ev.b, tuple(operands), checked)
+    found = op.lower(ev.b, tuple(operands), checked)
+    return Outputs(found) if isinstance(found, tuple) and op.leaves_outputs else found
 
 
 def _fitted(item: Any, kind: str) -> Any:

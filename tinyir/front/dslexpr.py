@@ -46,6 +46,14 @@ MOST_NESTING = 200
 MOST_DIGITS = 300  # of one number
 
 
+class Outputs(tuple):
+    """What an op gives whose outputs behind the first nobody must take."""
+
+    def taken(self, count: int) -> Ref | tuple[Ref, ...]:
+        """As much as `count` names take."""
+        return self[0] if count == 1 else tuple(self[:count])
+
+
 class Poisoned(Exception):
     """An operand has a fault that has been said already."""
 
@@ -146,14 +154,16 @@ class Evaluator:
             self._nesting -= 1
         if found is None:
             raise Poisoned
+        if isinstance(found, Outputs):
+            return found.taken(1)
         if isinstance(found, tuple):
             raise refuse(
                 "E0205", op=Phrase("a call in an expression"), given=len(found), wanted=1, span=span_of_tree(tree)
             )
         return found
 
-    def values(self, tree: Any) -> Operand | tuple[Ref, ...]:
-        """The value, or several, of the right side of a statement."""
+    def values(self, tree: Any, count: int) -> Operand | tuple[Ref, ...]:
+        """The value, or several, of the right side of a statement, for `count` names."""
         if tree.data in ("call", "method"):
             try:
                 found = self._value(tree)
@@ -161,7 +171,7 @@ class Evaluator:
                 raise Refused([_placed(d, tree, self.forms) for d in fault.diags]) from None
             if found is None:
                 raise Poisoned
-            return found
+            return found.taken(count) if isinstance(found, Outputs) else found
         return self.value(tree)
 
     def _value(self, tree: Any) -> Value:

@@ -201,7 +201,7 @@ class _Program(GraphReader):
         self.builder.open(origin, targets[0])
         try:
             evaluator = Evaluator(self.builder, scope, self.text, known, dslcalls, dslforms, self.graphs)
-            found = evaluator.values(tree)
+            found = evaluator.values(tree, len(targets))
         except Poisoned:
             self.builder.drop()
             return None

@@ -140,7 +140,7 @@ class _Writer:
         found = [f"result_shape={_dims(value.type)}"] if value.op in _SHAPED else []
         found += (
             [f"to={short(dtype)}"]
-            if value.op == "CAST"
+            if value.op in ("CAST", "BITCAST")
             else [f"dtype={short(dtype)}"]
             if value.op == "MUL" and not self.is_plain(value)
             else []

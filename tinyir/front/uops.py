@@ -2,9 +2,9 @@
 the op table.
 
 A row gives exactly one value of tiny. Beside the attributes that tiny text writes it takes what is there in the
-type: `result_shape` of a RESHAPE, EXPAND or VIEW; `shape` and `dtype` of a CONST, IOTA or RANDOM; `to` of a CAST;
-`dtype` of a MUL that widens. The operands of an elementwise op must agree already: how they are brought to is each
-language's own rule.
+type: `result_shape` of a RESHAPE, EXPAND or VIEW; `shape` and `dtype` of a CONST, IOTA or RANDOM; `to` of a CAST or
+BITCAST; `dtype` of a MUL that widens. The operands of an elementwise op must agree already: how they are brought to is
+each language's own rule.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ _KINDS = {
     "string": "string",
 }
 _SHAPED = ("RESHAPE", "EXPAND", "VIEW")
+_CAST = ("CAST", "BITCAST")
 
 
 def _attrs_of(op: Op) -> tuple[Attr, ...]:
     found = [Attr("result_shape", "dims", low=0)] if op.name in _SHAPED else []
-    found += [Attr("to", "dtype")] if op.name == "CAST" else []
+    found += [Attr("to", "dtype")] if op.name in _CAST else []
     found += [Attr("dtype", "dtype", None)] if op.name == "MUL" else []
     if op.group == "leaf":
         found += [Attr("dtype", "dtype"), Attr("shape", "dims", (), low=0)]
@@ -70,7 +71,7 @@ def _type_of(op: Op, refs: list[Ref], attrs: Attrs) -> TensorType | None:
         return TensorType(attrs.dtype, attrs.shape)
     if op.name in _SHAPED:
         return TensorType(refs[0].dtype, attrs.result_shape)
-    if op.name == "CAST":
+    if op.name in _CAST:
         return TensorType(attrs.to, refs[0].shape)
     return TensorType(attrs.dtype, refs[0].shape) if op.name == "MUL" and attrs.dtype is not None else None
 

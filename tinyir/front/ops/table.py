@@ -58,6 +58,12 @@ class FrontOp:
     attrs: tuple[Attr, ...]
     lower: Callable[..., Any]
 
+    @property
+    def leaves_outputs(self) -> bool:
+        """Whether the outputs behind the first are there for those who want them, which the pieces of a whole are
+        not."""
+        return self.outputs[0] == 1 < self.outputs[1] < MANY
+
 
 FRONT_OPS: dict[str, FrontOp] = {}
 ELEMENTWISE: dict[str, FrontOp] = {}  # by `fn`
