@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tinyir
+from tinyir import front
 from tinyir.front import graphdsl
 from tinyir.front.json import read
 from tinyir.front.to_coreir import coreir_of
@@ -25,7 +26,7 @@ from tinyir.lower.tiny import canonical
 from tinyir.play.region import play as play_region
 from tinyir.play.tiny import play as play_tiny
 
-from ..commands import ROOT, run_line
+from ..commands import ROOT, run_in_shell, run_line
 from ..japanese import english_of
 from .checked import check_gpu, check_plan
 from .graphs import random_graph
@@ -336,8 +337,51 @@ def test_json_names_ops_or_tensors() -> None:
     for op, name in zip(stated["graph"], ("gemm", "relu")):
         op["name"] = name
     module = read(json.dumps(stated))
-    assert [one.values for one in module.must_fuse] == [("gemm", "relu"), ("gemm",)]
+    assert [one.values for one in module.must_fuse] == [("gemm", "relu"), ("gemm.mul", "gemm")]
     assert tiny.parse(tiny.show(module)) == module
+
+
+POOLED = """graph main(x: f32[2, 3, 20, 20], w: f32[8, 3, 3, 3], b: f32[8]) -> (y: f32[2, 8, 9, 9]) {
+  c = conv(x, w, bias=b)
+  p = c.max_pool(2, 2)
+  return -p
+}
+must_fuse """
+ALL_OF_C = ("c.mul", "c.sum", "c")
+
+
+@pytest.mark.parametrize(
+    "names, values", [("c, p", (*ALL_OF_C, "p.max")), ("c, %c.sum", ALL_OF_C), ("%c.sum", ALL_OF_C[1:2])]
+)
+def test_the_graph_dsl_names_statements_or_values(names: str, values: tuple[str, ...]) -> None:
+    """A variable means all that its statement computes, with its fold; and the text that is made of it says so."""
+    module = front.read(POOLED + names)
+    assert [one.values for one in module.must_fuse] == [values]
+    assert graphdsl.read(dsl_of(module)).must_fuse == module.must_fuse
+
+
+@pytest.mark.parametrize(
+    "names, code", [("c,p", "E1422"), ("%c,%p.max", ""), ("%c,p", ""), ('%"c",%"p.max"', ""), ('"c","p"', "E1422")]
+)
+def test_an_op_is_demanded_with_its_fold_and_a_value_alone(names: str, code: str) -> None:
+    """The fold of a convolution cannot be in the kernel of a pool; what is added to it can."""
+    poly = run_line("tiny-front | tiny-index | tiny-poly", POOLED.rsplit("must_fuse", 1)[0].encode()).out
+    done = run_in_shell(f"tiny-region --diag=json --must-fuse '{names}'", poly)
+    said = json.loads(done.err)["diagnostics"] if done.err else []
+    assert [d["code"] for d in said] == ([code] if code else []), said
+    assert not code or said[0]["facts"]["values"] == "%c.mul, %c.sum, %c, %p.max"
+
+
+def test_json_demands_an_op_with_its_fold() -> None:
+    """As the command line does."""
+    inputs = {"x": ("fp32", [1, 3, 20, 20]), "w": ("fp32", [8, 3, 3, 3]), "b": ("fp32", [8])}
+    ops = [
+        ("Conv", ["x", "w", "b"], "c", {}),
+        ("Pool", ["c"], "p", {"mode": "max", "kernel": [2, 2], "stride": [2, 2]}),
+    ]
+    stated = graph(inputs, {"p": ("fp32", [1, 8, 9, 9])}, *ops, fuse=[["c", "p"]])
+    done = run_line("tiny-front | tiny-index | tiny-poly | tiny-region --diag=json", stated.encode())
+    assert [d["code"] for d in json.loads(done.err)["diagnostics"]] == ["E1422"]
 
 
 @pytest.mark.parametrize(

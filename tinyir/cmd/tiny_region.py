@@ -11,7 +11,7 @@ from typing import Any
 from ..ir.tiny import MustFuse
 from .stage import stage_filter, stage_parser
 
-NAME = re.compile(r'\s*%?("(?:[^"\\]|\\.)*")\s*|([^,"]+)')  # as tiny text writes it, or bare
+NAME = re.compile(r'\s*(%?)("(?:[^"\\]|\\.)*")\s*|([^,"]+)')  # as tiny text writes it, or bare
 
 
 def options(parser: ArgumentParser) -> None:
@@ -23,19 +23,21 @@ def options(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--must-fuse",
-        metavar="VALUES",
+        metavar="NAMES",
         type=_values,
         action="append",
         default=[],
-        help="values that one kernel must compute, such as gemm,relu; what forbids it is an error; may be repeated",
+        help="ops of the model, or values with their sign, that one kernel must compute, such as gemm,relu or "
+        "%%gemm,%%relu; what forbids it is an error; may be repeated",
     )
 
 
 def _values(word: str) -> MustFuse:
-    names = [(quoted, bare) for quoted, bare in NAME.findall(word) if quoted or bare.strip()]
+    found = [(sign, quoted, bare.strip()) for sign, quoted, bare in NAME.findall(word)]
+    names = [sign + json.loads(quoted) if quoted else bare for sign, quoted, bare in found if quoted or bare]
     if not names:
         raise ArgumentTypeError(f"{word!r} names no value")
-    return MustFuse(tuple(json.loads(quoted) if quoted else bare.strip().removeprefix("%") for quoted, bare in names))
+    return MustFuse(tuple(names))
 
 
 def chosen(args: Namespace) -> dict[str, Any]:

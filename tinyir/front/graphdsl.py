@@ -31,6 +31,7 @@ from ..ir.expr import Expr
 from ..ir.model import Model, Origin, Range, Shapes, Tensor, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
+from ..ir.verify import values_of_op
 from ..kit.diag import Diag, Label, Refused, collecting, refuse, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
@@ -69,6 +70,7 @@ class _Program(GraphReader):
         self.builder = Builder()
         self.stated: Origin | None = None  # what a `from` line says
         self.is_stated = False
+        self.steps: set[str] = set()  # the statements that a text's author wrote, each by its first variable
 
     def module(self, tree: Any, name: str) -> tiny.Module | None:
         """The module of the entry; None when nothing can be made of it."""
@@ -96,7 +98,13 @@ class _Program(GraphReader):
         if defaults and not any(s.name == "default" for s in said["shapes"]):
             said["shapes"].insert(0, Shapes("default", defaults))
         model = Model(said["model"][-1], tuple(inputs), outputs, tuple(said["range"]), tuple(said["shapes"]))
-        return replace(self.builder.finish(model, results), must_fuse=tuple(said["must_fuse"]))
+        made = self.builder.finish(model, results)
+        return replace(made, must_fuse=tuple(self.demand(made, one) for one in said["must_fuse"]))
+
+    def demand(self, module: tiny.Module, one: tiny.MustFuse) -> tiny.MustFuse:
+        """What must share a kernel, by values: of a variable all that came from its statement."""
+        values = (v for n in one.values for v in (n in self.steps and values_of_op(module, n)) or (n,))
+        return replace(one, values=tuple(dict.fromkeys(values)))
 
     def stated_by(self, part: Any) -> Any:
         """What a line outside of graphs states: the model's name, a range, values that share a kernel, or sizes."""
@@ -193,6 +201,8 @@ class _Program(GraphReader):
         if id(tree) in known:
             return known[id(tree)]
         span = span_of_tree(tree)
+        if not self.is_stated:
+            self.steps.add(targets[0])
         origin = (
             self.stated
             if self.is_stated

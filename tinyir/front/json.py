@@ -25,6 +25,7 @@ from ..ir import tiny
 from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
 from ..ir.unknown import nearest, unknown_name
+from ..ir.verify import values_of_op
 from ..kit.diag import Diag, Label, Refused, refuse_all
 from ..kit.phrase import Phrase
 from ..kit.records import replace
@@ -104,7 +105,8 @@ class _Reader(SignatureReader):
             self.check_names(symbols)
         refuse_all(self.faults)
         model = Model(name, (*tensors[0], *filed), tuple(tensors[1]), ranges, shape_sets)
-        module = replace(self.builder.finish(model, results), must_fuse=must_fuse)
+        module = self.builder.finish(model, results)
+        module = replace(module, must_fuse=tuple(self.demand(module, *group) for group in must_fuse))
         if not_needed := list(self.not_needed(module)):
             raise Refused(not_needed)
         return module
@@ -322,20 +324,28 @@ class _Reader(SignatureReader):
 
     # --- what must share a kernel
 
-    def must_fuse(self, stated: Node | None) -> tuple[tiny.MustFuse, ...]:
-        """The groups of `fuse`, each with the names of its values."""
+    def must_fuse(self, stated: Node | None) -> list[tuple[Node, list[str]]]:
+        """The groups of `fuse`, each with the ops and tensors that it names."""
         found = []
         for group in self.expect(stated, list, "fuse") if stated is not None else []:
-            values = []
+            names = []
             for node in self.expect(group, list, Phrase("a group of fuse")):
                 name = self.expect(node, str, Phrase("a group of fuse"))
-                tensors = [name] if name in self.refs else self.given_by.get(name, [])
-                if name and not tensors:
+                if name and name not in self.refs and not self.given_by.get(name):
                     self.fault("E0202", node, name, **unknown_name(name, [*self.refs, *self.given_by]))
-                values += [ref.name for ref in map(self.refs.get, tensors) if ref is not None]
-            if values:
-                found.append(tiny.MustFuse(tuple(dict.fromkeys(values)), span=self.places.of(group)))
-        return tuple(found)
+                names.append(name)
+            if names:
+                found.append((group, names))
+        return found
+
+    def demand(self, module: tiny.Module, group: Node, names: list[str]) -> tiny.MustFuse:
+        """The values of a group of `fuse`: of an op all that came from it, of a tensor the tensor."""
+        values = [v for n in names for v in values_of_op(module, n) or self.tensors_of(n)]
+        return tiny.MustFuse(tuple(dict.fromkeys(values)), span=self.places.of(group))
+
+    def tensors_of(self, name: str) -> list[str]:
+        """The values of the tensors of an op, or of a tensor."""
+        return [self.refs[t].name for t in (self.given_by.get(name) or [name]) if self.refs.get(t) is not None]
 
     @staticmethod
     def not_needed(module: tiny.Module) -> Iterator[Diag]:

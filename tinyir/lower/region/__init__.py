@@ -12,7 +12,7 @@ from ...ir.alike import Alike
 from ...ir.in_place import check_in_place
 from ...ir.model import Model
 from ...ir.tiny import MustFuse
-from ...ir.verify import check_must_fuse
+from ...ir.verify import check_must_fuse, values_of_op
 from ...kernels import can_hold, why_not_held
 from ...kit.diag import Diag, Refused, refuse_all
 from ...kit.groups import lists_of
@@ -143,11 +143,23 @@ def _after_rewrites(regions: list[region.Region], is_distributed: bool) -> list[
 
 
 def demanding(module: poly.Module, must_fuse: tuple[MustFuse, ...]) -> poly.Module:
-    """The module that demands more kernels. Raises Refused (E0202, E1421)."""
+    """The module that demands more kernels, of values (`%gemm`, or the name alone) or of all that came from an op of
+    the model (`gemm`). Raises Refused (E0202, E1421)."""
     if not must_fuse:
         return module
     program = module.index.tiny
-    whole = replace(program, must_fuse=(*program.must_fuse, *must_fuse))
+    asked = (
+        replace(
+            one,
+            values=tuple(
+                v
+                for name in one.values
+                for v in (not name.startswith("%") and values_of_op(program, name)) or (name.removeprefix("%"),)
+            ),
+        )
+        for one in must_fuse
+    )
+    whole = replace(program, must_fuse=(*program.must_fuse, *asked))
     if faults := list(check_must_fuse(whole)):
         raise Refused(faults)
     return replace(module, index=replace(module.index, tiny=whole))
