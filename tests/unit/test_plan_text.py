@@ -160,3 +160,26 @@ def test_the_offered_edit_corrects_the_text(old: str, new: str) -> None:
     broken = text.replace(old, new)
     (diag,) = check_plan(plan.parse(broken))
     assert broken[: diag.edit.span.start] + diag.edit.text + broken[diag.edit.span.end :] == text
+
+
+@pytest.mark.parametrize(
+    "old,new,why,advice",
+    [
+        ("  stages     4\n", "", "prefetch is 4; with warp_specialized it is 0..1: up to stages, which no line says", None),
+        ("[128, 256, 64]", "[120, 256, 64]", "tile is [120, 256, 64]; algo", "write one that it takes"),
+        ("B tma swizzle 128", "B tma swizzle 128, B tma", "of which B tma is not taken; algo", "write one that it takes"),
+    ],
+)
+def test_advice_does_not_lead_in_circles(old: str, new: str, why: str, advice: str | None) -> None:
+    """What may not be left out is not advised to be, and a value that no line says is told to be missing."""
+    text = SAMPLE.read_text(encoding="utf-8")
+    assert old in text
+    (diag, *_) = check_plan(plan.parse(text.replace(old, new)))
+    assert why in diag.why() and (advice is None or diag.suggestion().endswith(advice))
+
+
+def test_too_few_stages_are_told_once() -> None:
+    """No prefetch fits them: it is not told beside."""
+    text = SAMPLE.read_text(encoding="utf-8").replace("stages     4", "stages     1").replace("prefetch 4", "prefetch 1")
+    (diag,) = check_plan(plan.parse(text))
+    assert (diag.code, diag.facts["field"], diag.suggestion()) == ("E1525", "stages", "write one that it takes")

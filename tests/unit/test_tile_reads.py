@@ -97,7 +97,8 @@ def test_plans_that_may_not_are_refused_by_the_field(line: str, other: str, fiel
 def test_more_rows_for_a_warpgroup_than_a_product_has_are_read_by_threads() -> None:
     with open(CASE, encoding="utf-8") as file:
         text = file.read().replace("tile       [128, 192, 64]", "tile       [256, 96, 64]")
-    assert any(d.facts.get("field") == "load" for d in language_of("plan").check(plan.parse(text)))
+    (fault,) = (d for d in language_of("plan").check(plan.parse(text)) if d.facts.get("field") == "load")
+    assert "R tma is not taken" in fault.why() and fault.why().endswith("and R only where tile[0] is 128")
     direct = plan.parse(text.replace(", R tma", ""))
     assert not [d for d in language_of("plan").check(direct) if d.is_error]
 

@@ -283,7 +283,10 @@ def _check_stages(case: Case) -> Iterator[Diag]:
     ]
     for word, what, given, least, most in counts:
         if not least <= given <= most:
-            yield fault_of(plan, "E1510", word, field=what, given=given, wanted=f"{least}..{most}", algo=plan.algo)
+            wanted = f"{least}..{most}"
+            if what == "prefetch" and plan.spans and "stages" not in dict(plan.spans):
+                wanted = Phrase("{range}: up to stages, which no line says", range=wanted)
+            yield fault_of(plan, "E1510", word, field=what, given=given, wanted=wanted, algo=plan.algo)
     for given in (plan.regs.producer, plan.regs.consumer) if plan.regs else ():
         if given % 8 or not 24 <= given <= 256:
             yield fault_of(plan, "E1510", "regs", field="regs", given=given, wanted="24, 32, ..., 256", algo=plan.algo)

@@ -50,6 +50,5 @@ def legal(plan: Plan, problem: Problem) -> Iterator[Diag]:
     for need in multiple_of(extent_of(kernel.right), 1 if others else plan.width_of(right.name)):
         if need not in plan.assume and need not in copied:
             given, told = show_guard(plan.assume) or "-", show_guard((need,))
-            yield fault_of(
-                plan, "E1525", "assume", algo=plan.algo, field="assume", given=given, accepts=f"... and {told}"
-            )
+            facts = {"given": given, "accepts": f"... and {told}", "help": Phrase("write one that it takes")}
+            yield fault_of(plan, "E1525", "assume", algo=plan.algo, field="assume", **facts)

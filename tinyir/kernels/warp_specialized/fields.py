@@ -130,10 +130,12 @@ def _loads(case: Case) -> Accepts:
         for load in (load_of(case.problem.region, kernel, tensor, 0),)
     }
 
-    is_read = may_read_tiles(results_of(plan, kernel)[0])
+    result = results_of(plan, kernel)[0]
+    is_read = may_read_tiles(result)
     found = [read for read, _ in tile_reads(case.problem.region, kernel.results)]
     found += [one.read for one in block_reads(case.problem.region, kernel.results) if one.fits(plan.tile[0])]
-    read = list(dict.fromkeys(r.tensor for r in found)) if is_read else []
+    readable = list(dict.fromkeys(r.tensor for r in found))
+    read = readable if is_read else []
 
     def takes(given: tuple[Load, ...]) -> bool:
         factors = [item for item in given if item.tensor in ways_]
@@ -150,7 +152,11 @@ def _loads(case: Case) -> Accepts:
     ways = [f"swizzle {'|'.join(str(span) for span in spans if span)}", *(("-",) if 0 in spans else ())]
     told = [f"{tensor} {' '.join(filter(None, ways_[tensor]))} ({' | '.join(ways)})" for tensor in tensors_of(kernel)]
     told += [f"{tensor} tma | ld" for tensor in read]
-    return where(", ".join(told), takes)
+    words, at = ", ".join(told), int(plan.swap_ab)
+    if readable and not is_read and result.tile[at] != (rows := WARPGROUP_ROWS * plan.sharers):
+        sentence = "{ways}, and {tensors} only where tile[{at}] is {rows}"
+        words = Phrase(sentence, ways=words, tensors=", ".join(readable), at=at, rows=rows)
+    return where(words, takes)
 
 
 def _is_windowed(case: Case) -> bool:
@@ -235,6 +241,8 @@ def _async(case: Case) -> Accepts:
     reads_ahead = bool(read)  # beside the epilogue of the tile before
     ways = ("epilogue",) if plan.takes_turns or reads_ahead else ("", "epilogue")
     ahead = range(_least_stages(plan), plan.stages + 1)
+    if not ahead:
+        return ANYTHING  # the stages are too few, and that is said of them
     if not plan.persistent:
         words = Phrase(
             "prefetch {least} to {most}, and no overlap, where persistent is 0", least=ahead.start, most=plan.stages
