@@ -210,18 +210,25 @@ def show_name(name: str) -> str:
     return name if BARE.fullmatch(name) else quoted(name)
 
 
+def _like(key: str, schema: dict[str, tuple[str, bool]]) -> str:
+    from ..kit.options import nearest
+
+    return nearest(key, [*schema]) or ", ".join(schema) or Phrase("none")
+
+
 def read_schema(
     items: Iterable[tuple[str, Any]],
     schema: dict[str, tuple[str, bool]],
     at: str,
     span: Span,
     dtype: DType | None = None,
+    of: str = "",
 ) -> Attrs:
-    """Parsed attribute items against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind,
+    """Parsed attribute items of the value or tensor `at`, an `of`, against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind,
     E0104 missing, E1026 a number that is not a value of `dtype`)."""
     given = dict(items)
     faults = [
-        Diag("E0102", at, {"key": k, "known": ", ".join(schema) or Phrase("none")}, span)
+        Diag("E0102", at, {"at": of or at, "key": k, "known": _like(k, schema)}, span)
         for k in given
         if k not in schema
     ]

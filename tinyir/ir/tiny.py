@@ -151,7 +151,12 @@ def _value_of(parts: list[Any], origin: Origin | None, whole: str) -> Value:
     if attrs_token is not None or op.attrs:
         items = read_at(read_attrs, attrs_token, whole) if attrs_token is not None else ()
         attrs = read_schema(
-            items, op.attrs or {}, name, token_span(attrs_token) if attrs_token is not None else span, read.dtype
+            items,
+            op.attrs or {},
+            name,
+            token_span(attrs_token) if attrs_token is not None else span,
+            read.dtype,
+            op.name,
         )
     return Value(name, op.name, operands, attrs, read, origin, span=span)
 

@@ -74,6 +74,9 @@ class Diag:
         return {"at": self.at, **self.facts}
 
 
+_OF_MISSING = ("E0104", "E1005")
+
+
 class Said(Words):
     """What a diagnostic says, as a fact of another."""
 
@@ -100,7 +103,7 @@ class Refused(Exception):
     the help."""
 
     def __init__(self, diags: Iterable[Diag], file: str = ""):
-        self.diags = tuple(diags)
+        self.diags = _causes(tuple(diags))
         self.file = file
         super().__init__("; ".join(f"{d.code} {d.at}" for d in self.diags))
 
@@ -121,6 +124,18 @@ def refuse(
 ) -> Refused:
     """The exception for one diagnostic: `raise refuse("E1001", at="add", lhs=..., rhs=...)`."""
     return Refused([Diag(code, at, facts, span, labels, edit)])
+
+
+def _causes(diags: tuple[Diag, ...]) -> tuple[Diag, ...]:
+    """The diagnostics without those of attributes that are missing because they are misspelt there (E0102)."""
+    missing = {(d.at, d.facts.get("key")) for d in diags if d.code in _OF_MISSING}
+    if not missing:
+        return diags
+    from .options import nearest
+
+    misspelt = [(d.at, d.facts) for d in diags if d.code == "E0102"]
+    meant = {(at, nearest(str(facts["key"]), str(facts["known"]).split(", "))) for at, facts in misspelt}
+    return tuple(d for d in diags if d.code not in _OF_MISSING or (d.at, d.facts.get("key")) not in meant)
 
 
 def refuse_all(faults: Collection[Diag]) -> None:
