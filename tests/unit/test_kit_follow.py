@@ -55,3 +55,23 @@ def test_what_is_missing_beside_a_key_of_another_meaning_is_told() -> None:
     with pytest.raises(Refused) as refused:
         tiny.parse(TINY.replace("perm=[1, 0]", "far=[1, 0]"))
     assert sorted(d.code for d in refused.value.diags) == ["E0102", "E0104"]
+
+
+DSL = "graph main(x: f32[4, 8]) -> f32[4, 8] { return exp(x).cast(f32) }"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [DSL.replace("return exp(x)", "retrun (exp(x))"), DSL.replace("return", "rturn"), DSL.replace(".cast", ".casst")],
+)
+def test_a_misspelt_word_of_a_program_is_corrected_where_it_reads_on(new: str) -> None:
+    kept = new.replace("retrun", "return").replace("rturn", "return").replace("casst", "cast")
+    assert corrected(new)[0] == kept
+
+
+def test_a_word_that_would_not_help_is_not_proposed() -> None:
+    """`for` is like `floor`, which could not be there either."""
+    with pytest.raises(Refused) as refused:
+        front.read(DSL.replace("return exp(x).cast(f32)", "for i in x: return x"))
+    (diag,) = refused.value.diags
+    assert (diag.code, diag.edit, diag.suggestion()) == ("E0002", None, "")

@@ -5,7 +5,7 @@ edit."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .diag import Diag, Edit
 from .options import nearest
@@ -45,7 +45,8 @@ def edit_of(d: Diag, text: str, written: Sequence[str] = (*WORDS, *NAMES)) -> Ed
 def _place(text: str, span: Span, word: str) -> Span | None:
     """Where a word is in the span, or from its start to the end of its line; None unless it is there once."""
     end = text.find("\n", span.end)
-    whole = rf"(?<![\w.]){re.escape(word)}(?![\w.])"
+    word = re.escape(word)
+    whole = rf"(?<![\w.]){word}(?![\w.])|(?<=\.){word}(?=\()"  # also a method
     for stop in (span.end, end if end >= 0 else len(text)):
         found = list(re.finditer(whole, text[span.start : stop]))
         if len(found) == 1:
@@ -55,16 +56,17 @@ def _place(text: str, span: Span, word: str) -> Span | None:
     return None
 
 
-def keyword_meant(text: str, start: int, expected: Sequence[str], keywords: Iterable[str]) -> tuple[Span, str] | None:
-    """Of a text that is wrong at `start`: the word there, where it is like one that is expected, else the word before
-    it or the first of the line, where it is like a word of the language; and that word."""
+def keywords_meant(
+    text: str, start: int, expected: Sequence[str], keywords: Iterable[str]
+) -> Iterator[tuple[Span, str]]:
+    """Of a text that is wrong at `start`: the word there, where it is like one that is expected, then the word before
+    it and the first of the line, where they are like a word of the language; each with that word."""
     here = re.compile(r"[A-Za-z_]\w*").match(text, start)
     if here and (near := nearest(here[0], list(expected))):
-        return span_of(text, start, here.end()), near
+        yield span_of(text, start, here.end()), near
     line = text.rfind("\n", 0, start) + 1
     before = list(re.finditer(r"(?<![\w.%])[A-Za-z_]\w*(?![\w.])", text[line:start]))
     known = list(keywords)
     for word in (*before[-1:], *before[:1]):
         if word[0] not in known and (near := nearest(word[0], known)):
-            return span_of(text, line + word.start(), line + word.end()), near
-    return None
+            yield span_of(text, line + word.start(), line + word.end()), near

@@ -145,7 +145,7 @@ class Grammar:
         try:
             lark.parse(text, start=start)
         except UnexpectedInput as fault:
-            return _syntax_error(fault, text, offset, whole, lark)
+            return _syntax_error(fault, text, offset, whole, lark, start)
         raise AssertionError(f"lark reads a {self.name} text that its tables do not fit")
 
 
@@ -242,9 +242,15 @@ def _decode(node: Any) -> Any:
     return items if tag == "l" else tuple(items) if tag == "t" else set(items)
 
 
-def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> Refused:
+def _place_of(fault: Any, text: str) -> int:
+    """Where lark stopped in the text."""
     token = getattr(fault, "token", None)
-    start = min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
+    return min(getattr(fault, "pos_in_stream", None) or getattr(token, "start_pos", None) or 0, len(text))
+
+
+def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any, rule: str) -> Refused:
+    token = getattr(fault, "token", None)
+    start = _place_of(fault, text)
     if token is not None and token.type == "$END":
         start = len(text.rstrip())
     if re.compile(rf"%?[0-9]{{{MAX_DIGITS + 1}}}").match(text, start):
@@ -261,9 +267,10 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     end = start + (len(found) if start < len(text.rstrip()) else 0)
     span = span_of(whole, start + offset, end + offset)
     facts: dict[str, Any] = {"found": found, "expected": _one_of(words), "hint": ""}
-    from .spelling import keyword_meant
+    from .spelling import keywords_meant
 
-    meant = keyword_meant(text, start, [w.strip("`") for w in words], _keywords(lark))
+    near = keywords_meant(text, start, [w.strip("`") for w in words], _keywords(lark))
+    meant = next((one for one in near if _reads_further(text, start, one, lark, rule)), None)
     if meant is None:
         return Refused([Diag("E0002", facts=facts, span=span)])
     facts["hint"] = Phrase("did you mean {word}?", word=meant[1])
@@ -271,10 +278,26 @@ def _syntax_error(fault: Any, text: str, offset: int, whole: str, lark: Any) -> 
     return Refused([Diag("E0002", facts=facts, span=span, edit=Edit(place, meant[1]))])
 
 
+def _reads_further(text: str, start: int, meant: tuple[Span, str], lark: Any, rule: str) -> bool:
+    """Whether the text, with the word that may be meant, is read beyond its fault."""
+    from lark.exceptions import UnexpectedInput
+
+    place, word = meant
+    try:
+        lark.parse(text[: place.start] + word + text[place.end :], start=rule)
+    except UnexpectedInput as fault:
+        return _place_of(fault, text) > max(start, place.start) + len(word) - (place.end - place.start)
+    return True
+
+
 def _keywords(lark: Any) -> list[str]:
-    """The words of a grammar that are spelt one way, of three letters or more."""
-    strings = (t.pattern.value for t in lark.terminals if type(t.pattern).__name__ == "PatternStr")
-    return sorted({word for word in strings if len(word) > 2 and is_word(word)})
+    """The words of a grammar, of three letters or more: those that are spelt one way, also with what must follow."""
+    words = (_terminal_word(t.name, lark).strip("`") for t in lark.terminals if _is_keyword(t))
+    return sorted({word for word in words if len(word) > 2 and is_word(word)})
+
+
+def _is_keyword(terminal: Any) -> bool:
+    return type(terminal.pattern).__name__ == "PatternStr" or terminal.name.startswith("_")
 
 
 def _word_at(text: str, start: int) -> str:
