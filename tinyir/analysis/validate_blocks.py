@@ -18,6 +18,7 @@ from ..ir.sets import read_map, read_set
 from ..kit.diag import Diag
 from ..kit.groups import lists_of
 from ..kit.phrase import Phrase
+from ..kit.span import Span
 from .contraction import Contraction, find_contraction
 from .relations import domain_of, may_read, read_of, write_of
 
@@ -47,6 +48,7 @@ class _Validation:
         self.module = module
         self.names = tuple_names(module.index.tiny)
         self.values = module.index.tiny.value_of()
+        self.blocks = module.block_of()
         self.entries = module.index.entry_of()
         self.types = module.index.tiny.type_of()
         self.ranges = module.index.ranges()
@@ -58,7 +60,7 @@ class _Validation:
     def faults(self) -> Iterator[Diag]:
         if self.made_blocks == {*self.module.blocks} and self.made_edges == {*self.module.edges}:
             return
-        blocks = self.module.block_of()
+        blocks = self.blocks
         for block in self.module.blocks:
             if block not in self.made_blocks:
                 yield from self._faults_of(block, self.entries[block.name])
@@ -80,8 +82,9 @@ class _Validation:
             if name not in needed:
                 yield self._said(name, Phrase("no result and no block needs it"))
 
-    def _said(self, block: str, what: str, point: str = "") -> Diag:
-        return Diag("E1222", block, {"what": what, "point": point or Phrase("every point")}, self.values[block].span)
+    def _said(self, block: str, what: str, point: str = "", span: Span | None = None) -> Diag:
+        span = span or self.blocks[block].span or self.values[block].span
+        return Diag("E1222", block, {"what": what, "point": point or Phrase("every point")}, span)
 
     def _faults_of(self, block: Block, entry: Entry) -> Iterator[Diag]:
         name = self.names[block.name]
@@ -93,12 +96,13 @@ class _Validation:
         contraction = found if isinstance(found, Contraction) else None
         yield from self._kind(block, entry, contraction)
         domain, wanted = self._set(block.domain), self._set(domain_of(entry, name, self.params))
-        yield from self._compare(block.name, "domain", domain, wanted)
+        yield from self._compare(block.name, "domain", domain, wanted, block.place_of("domain"))
         yield from self._compare(
             block.name,
             "write",
             self._map(block.write).intersect_domain(wanted),
             self._map(write_of(entry, name)).intersect_domain(wanted),
+            block.place_of("write"),
         )
         expected: dict[str, Any] = {}
         for source, text in self._reads(block, entry, contraction):
@@ -108,6 +112,7 @@ class _Validation:
         for read in block.reads:
             relation = self._map(read.relation).intersect_domain(wanted)
             given[read.source] = given[read.source].union(relation) if read.source in given else relation
+        places = {read.source: read.span for read in block.reads[::-1]}
         for source in dict.fromkeys([*expected, *given]):
             if source not in given or source not in expected:
                 yield self._said(
@@ -115,11 +120,11 @@ class _Validation:
                     Phrase("it does not read {source}", source=source)
                     if source in expected
                     else Phrase("it reads {source}", source=source),
+                    span=places.get(source),
                 )
             else:
-                yield from self._compare(
-                    block.name, Phrase("read of {source}", source=source), given[source], expected[source]
-                )
+                what = Phrase("read of {source}", source=source)
+                yield from self._compare(block.name, what, given[source], expected[source], places[source])
 
     def _reads(self, block: Block, entry: Entry, contraction: Contraction | None) -> Iterator[tuple[str, str]]:
         name = self.names[block.name]
@@ -162,6 +167,7 @@ class _Validation:
                         given=_shown(given),
                         right=_shown(right),
                     ),
+                    span=block.place_of("roles" if field in poly.ROLES else field),
                 )
 
     def _kind_of(self, name: str, entry: Entry) -> str:
@@ -181,11 +187,11 @@ class _Validation:
                 yield self._said(target, Phrase("the {kind} edge from {source} is missing", kind=kind, source=source))
             elif not self.made_edges.issuperset(given):
                 together = functools.reduce(lambda a, b: a.union(b), (self._map(e.relation) for e in given))
-                yield from self._compare(
-                    target, Phrase("{kind} edge from {source}", kind=kind, source=source), together, relation
-                )
-        for source, target, kind in stated:
-            yield self._said(target, Phrase("there is no {kind} dependence on {source}", kind=kind, source=source))
+                what = Phrase("{kind} edge from {source}", kind=kind, source=source)
+                yield from self._compare(target, what, together, relation, given[0].span if given else None)
+        for (source, target, kind), edges in stated.items():
+            what = Phrase("there is no {kind} dependence on {source}", kind=kind, source=source)
+            yield self._said(target, what, span=edges[0].span)
 
     def _dependences(self, blocks: dict[str, Block]) -> Iterator[tuple[Ends, Any]]:
         """(source, target, kind) of each dependence, with its relation: of a reader on the writer, and of what writes
@@ -230,19 +236,30 @@ class _Validation:
     def _params(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys([*(p.name for p in self.module.params), *self.params.values()]))
 
-    def _compare(self, block: str, what: str, given: Any, wanted: Any) -> Iterator[Diag]:
+    def _compare(self, block: str, what: str, given: Any, wanted: Any, span: Span | None = None) -> Iterator[Diag]:
         import islpy as isl
 
         try:
             rests = (given.subtract(wanted), wanted.subtract(given))
         except isl.Error:  # an edited text has another number of axes
-            yield self._said(block, Phrase("its {what} is not the book's", what=what))
+            yield self._said(block, Phrase("its {what} is not the book's", what=what), span=span)
             return
         for rest in rests:
             if not rest.is_empty():
                 points = rest.domain() if isinstance(rest, isl.Map) else rest
-                yield self._said(block, Phrase("its {what} is not the book's", what=what), _place(points))
+                yield self._said(block, Phrase("its {what} is not the book's", what=what), self._place(points), span)
                 return
+
+    def _place(self, points: Any) -> str:
+        """One of the points; where there are some, one at sizes that the symbols may have."""
+        import islpy as isl
+
+        allowed = points
+        for symbol, low, high in self.ranges:
+            if (at := points.find_dim_by_name(isl.dim_type.param, str(symbol))) >= 0:
+                allowed = allowed.lower_bound_val(isl.dim_type.param, at, isl.Val(low))
+                allowed = allowed.upper_bound_val(isl.dim_type.param, at, isl.Val(high))
+        return _place(points if allowed.is_empty() else allowed)
 
 
 class _Instances:
@@ -313,7 +330,7 @@ class _Instances:
 
     def _said(self, block: Block, what: Phrase, point: list[int]) -> Diag:
         place = ", ".join(f"{axis.name}={at}" for axis, at in zip(self.entries[block.name].axes, point))
-        return Diag("E1222", block.name, {"what": what, "point": place}, self.values[block.name].span)
+        return Diag("E1222", block.name, {"what": what, "point": place}, block.span or self.values[block.name].span)
 
 
 def _fixed(domain: Any, point: list[int]) -> Any:

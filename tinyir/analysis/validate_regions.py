@@ -22,10 +22,10 @@ def validate_regions(module: region.Module) -> list[Diag]:
 
 def _faults_of(one: Region, given: Analysis) -> Iterator[Diag]:
     wanted = analyse(one)
-    for field in (f.name for f in fields(Analysis)):
+    for field in (f.name for f in fields(Analysis) if f.compare):
         left, right = getattr(given, field), getattr(wanted, field)
         if left != right:
-            yield Diag("E1413", one.name, {"word": field, "given": _shown(left), "wanted": _shown(right)}, one.span)
+            yield Diag("E1413", one.name, {"word": field, "given": _shown(left), "wanted": _shown(right)}, given.places.get(field, one.span))
 
 
 def _shown(value: Any) -> str:

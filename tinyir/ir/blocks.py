@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kit.records import dataclass
+from ..kit.records import dataclass, field
+from ..kit.span import Span, Spanned
 from . import index, tiny
 from .expr import Expr
 from .sets import identifiers, read_map, read_set
@@ -32,7 +33,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Spanned):
     """What a block reads of `source` (a value or an input): the isl map from its instances to elements."""
 
     source: str
@@ -40,7 +41,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Spanned):
     """The instances that compute one value. `domain` is an isl set, `write` an isl map; the axes are names of the
     domain's."""
 
@@ -56,10 +57,15 @@ class Block:
     right: tuple[str, ...] = ()
     sum: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
+    places: dict[str, Span] = field(default_factory=dict, compare=False, kw_only=True, repr=False)  # of lines, by word
+
+    def place_of(self, word: str) -> Span | None:
+        """Where the text has the line of this word, or else the block."""
+        return self.places.get(word, self.span)
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Spanned):
     """`target` depends on `source`; kind is true, anti or output; `relation` is the isl map between their instances."""
 
     source: str

@@ -34,6 +34,7 @@ from typing import Any
 from ..kit.diag import Diag, refuse
 from ..kit.held import once
 from ..kit.phrase import Phrase
+from ..kit.span import Span
 from ..kit.text import Grammar, body_of, header, token_span
 from . import index, tiny
 from .blocks import ROLES, Block, Edge, Module, Param, Reading, Window
@@ -67,7 +68,8 @@ def module_of(parts: list[Any], whole: str) -> Module:
             blocks.append(_block_of(tree.children))
         else:
             source, target, kind, relation = tree.children
-            edges.append(Edge(name_of(source.children[0]), name_of(target.children[0]), str(kind), str(relation)))
+            ends = name_of(source.children[0]), name_of(target.children[0])
+            edges.append(Edge(*ends, str(kind), str(relation), span=token_span(relation)))
     return Module(book, tuple(params), tuple(blocks), tuple(edges))
 
 
@@ -76,9 +78,11 @@ def _block_of(parts: list[Any]) -> Block:
     own = name_of(name.children[0])
     fields: dict[str, Any] = {}
     reads, windows = [], []
+    places: dict[str, Span] = {}
     for line in lines:
         word, inside = str(line.data), line.children
         if word == "roles":
+            places["roles"] = Span(inside[0].start_pos, inside[-1].end_pos, inside[0].line, inside[0].column)
             stated = dict(zip(inside[::2], inside[1::2]))
             for role in inside[::2]:
                 if role not in ROLES:
@@ -93,11 +97,14 @@ def _block_of(parts: list[Any]) -> Block:
         elif word == "window":
             windows.append(Window(tiny.ref_of(inside[0]), int(inside[1]), expr_of(inside[2])))
         elif word == "poly_read":
-            reads.append(Reading(tiny.ref_of(inside[0]), str(inside[1])))
+            reads.append(Reading(tiny.ref_of(inside[0]), str(inside[1]), span=token_span(inside[1])))
         else:
+            if word != "fuses":
+                places[word] = token_span(inside[0])
             _put_once(fields, own, word, tuple(map(name_of, inside)) if word == "fuses" else str(inside[0]), inside[0])
     pattern = None if pattern is None else str(pattern)
-    return Block(own, str(kind), pattern, reads=tuple(reads), windows=tuple(windows), **{**UNSTATED, **fields})
+    lines_ = {"reads": tuple(reads), "windows": tuple(windows), **UNSTATED, **fields}
+    return Block(own, str(kind), pattern, **lines_, places=places, span=token_span(name.children[0]))
 
 
 def _put_once(fields: dict[str, Any], block: str, word: str, value: Any, token: Any) -> None:

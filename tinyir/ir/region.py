@@ -31,7 +31,7 @@ from typing import Any
 from ..kit.diag import Diag, Refused, collecting, refuse_all
 from ..kit.held import once
 from ..kit.records import dataclass, field
-from ..kit.span import Spanned
+from ..kit.span import Span, Spanned
 from ..kit.text import Grammar, body_of, header, token_span
 from . import prove_region, verify_program, verify_region
 from .again import again_of, shown
@@ -105,6 +105,7 @@ class Analysis:
     buffer: str
     depth: int
     barrier: str
+    places: dict[str, Span] = field(default_factory=dict, compare=False, kw_only=True, repr=False)  # by word
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
@@ -273,7 +274,10 @@ def _yield_of(parts: list[Any], names: Names, origin: Origin | None) -> Yield:
 def _analysis_of(parts: list[Any]) -> Analysis:
     parallel, reduce, tail, halos, buffer, depth, barrier = parts
     halo = tuple((str(h.children[0]), expr_of(h.children[1])) for h in halos.children if h is not None)
-    return Analysis(names_in(parallel), names_in(reduce), names_in(tail), halo, str(buffer), int(depth), str(barrier))
+    axes = map(names_in, (parallel, reduce, tail))
+    words = ("parallel", "reduce", "tail", "halo", "buffer", "depth", "barrier")
+    places = dict(zip(words, map(token_span, parts)))
+    return Analysis(*axes, halo, str(buffer), int(depth), str(barrier), places=places)
 
 
 def show(module: Module) -> str:

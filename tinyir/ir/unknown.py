@@ -45,4 +45,5 @@ def unknown_dtype(word: str, spelled: Callable[[str], str] = str) -> dict[str, A
         advice = Phrase("did you mean {near}?", near=", ".join(near))
     else:
         advice = Phrase("one of {known}", known=", ".join(map(spelled, DTYPES)))
-    return {"given": word, "advice": advice, **({"meant": near[0]} if len(near) == 1 else {"near": ", ".join(near)})}
+    sure = {"meant": near[0]} if len(near) == 1 else {"near": ", ".join(near)} if near else {}
+    return {"given": word, "advice": advice, **sure}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..kit.diag import Diag
 from ..kit.phrase import Phrase
+from ..kit.span import Span
 from .blocks import KINDS, ROLES, Module, tuple_names
 from .expr import Expr
 from .sets import identifier, read_map, read_set, tuples, with_names
@@ -54,10 +55,9 @@ def _check_names(module: Module) -> Iterator[Diag]:
     known = {*values, *(t.name for t in module.index.tiny.model.inputs)}
     last = -1
     for block in module.blocks:
-        span = getattr(values.get(block.name), "span", None)
 
         def fault(text: str) -> Diag:
-            return Diag("E1210", block.name, {"fault": text}, span)  # noqa: B023
+            return Diag("E1210", block.name, {"fault": text}, block.span)  # noqa: B023
 
         if block.kind not in KINDS:
             yield fault(Phrase("{kind} is not a kind of block", kind=block.kind))
@@ -72,7 +72,7 @@ def _check_names(module: Module) -> Iterator[Diag]:
                 yield fault(Phrase("it names {name}, which is neither a value nor an input", name=name))
         for reading, count in Counter(block.reads).items():
             if count > 1:
-                yield Diag("E1214", block.name, {"word": f"read {reading.source}", "block": block.name}, span)
+                yield Diag("E1214", block.name, {"word": f"read {reading.source}", "block": block.name}, reading.span)
     have = {b.name for b in module.blocks}
     for result in module.index.tiny.results:
         if result.value in values and result.value not in have:
@@ -91,7 +91,7 @@ def _check_sets(module: Module) -> Iterator[Diag]:
     words = tuple(p.name for p in module.params)
     right: set[Hashable] = set()  # what was found right, but for names of tuples and numbers: of layers, once
 
-    def wrong(at: str, text: str, want: list[tuple[str, int]]) -> Diag | None:
+    def wrong(at: str, text: str, want: list[tuple[str, int]], span: Span | None) -> Diag | None:
         bare = _without_names(text, [name for name, _ in want]), tuple([rank for _, rank in want])
         if bare in right:
             return None
@@ -112,6 +112,7 @@ def _check_sets(module: Module) -> Iterator[Diag]:
                                 rank=rank,
                             ),
                         },
+                        span,
                     )
         try:
             if not found:
@@ -122,7 +123,7 @@ def _check_sets(module: Module) -> Iterator[Diag]:
                 (read_set if len(want) == 1 else read_map)(with_names(text, *_ENDS), words), [rank for _, rank in want]
             )
         except ValueError as fault:
-            return Diag("E1211", at, {"text": text, "fault": str(fault)})
+            return Diag("E1211", at, {"text": text, "fault": str(fault)}, span)
         right.add(bare)
         return None
 
@@ -137,15 +138,18 @@ def _check_sets(module: Module) -> Iterator[Diag]:
                     "text": block.domain,
                     "fault": Phrase("the axes are not those of the book, [{axes}]", axes=", ".join(axes[block.name])),
                 },
+                block.place_of("domain"),
             )
             continue
-        wants = [(block.domain, [here]), (block.write, [here, (names[block.name], types[block.name].rank)])]
-        wants += [(r.relation, [here, (names[r.source], types[r.source].rank)]) for r in block.reads]
-        yield from filter(None, (wrong(block.name, text, want) for text, want in wants))
+        written = (names[block.name], types[block.name].rank)
+        wants = [(block.domain, [here], block.place_of("domain"))]
+        wants += [(block.write, [here, written], block.place_of("write"))]
+        wants += [(r.relation, [here, (names[r.source], types[r.source].rank)], r.span) for r in block.reads]
+        yield from filter(None, (wrong(block.name, *want) for want in wants))
     for edge in module.edges:
         if edge.source in axes and edge.target in axes:
             ends = [(names[end], len(axes[end])) for end in (edge.source, edge.target)]
-            yield from filter(None, [wrong(edge.target, edge.relation, ends)])
+            yield from filter(None, [wrong(edge.target, edge.relation, ends, edge.span)])
 
 
 def _without_names(text: str, names: list[str]) -> Hashable:
@@ -190,7 +194,7 @@ def _check_roles(module: Module) -> Iterator[Diag]:
         elif set(block.sum) != {a.name for a in axes[block.name] if a.kind == "reduce"}:
             fault = Phrase("sum is [{block}], not the reduced axes of the book", block=", ".join(block.sum))
         if fault:
-            yield Diag("E1212", block.name, {"fault": fault})
+            yield Diag("E1212", block.name, {"fault": fault}, block.place_of("roles"))
 
 
 def _check_edges(module: Module) -> Iterator[Diag]:
@@ -198,7 +202,8 @@ def _check_edges(module: Module) -> Iterator[Diag]:
     for edge, count in Counter(module.edges).items():
         fault = ""
         if count > 1:
-            yield Diag("E1214", edge.target, {"word": f"edge {edge.source} -> {edge.target}", "block": edge.target})
+            facts = {"word": f"edge {edge.source} -> {edge.target}", "block": edge.target}
+            yield Diag("E1214", edge.target, facts, edge.span)
         if edge.source not in blocks or edge.target not in blocks:
             fault = Phrase("an end of it is not a block")
         elif edge.kind == "true" and edge.source not in {r.source for r in blocks[edge.target].reads}:
@@ -206,4 +211,5 @@ def _check_edges(module: Module) -> Iterator[Diag]:
         elif edge.kind not in ("true", "anti", "output"):
             fault = Phrase("{kind} is not a kind of dependence", kind=edge.kind)
         if fault:
-            yield Diag("E1213", edge.target, {"source": edge.source, "target": edge.target, "fault": fault})
+            facts = {"source": edge.source, "target": edge.target, "fault": fault}
+            yield Diag("E1213", edge.target, facts, edge.span)
