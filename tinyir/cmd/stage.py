@@ -80,8 +80,8 @@ def read_module(session: Session, stage: str) -> Any:
 
 
 def read_text(session: Session, wants: Phrase, stage: str) -> str:
-    """The input as text. Raises Refused (E0004 a model that is no text, where text of `stage` is read, and what
-    `Session.decode` finds)."""
+    """The input as text, which should be of `stage`. Raises Refused (E0004 a model in bytes, and what `Session.decode`
+    finds)."""
     from .. import front
 
     raw = session.read_bytes()

@@ -27,8 +27,8 @@ def options(parser: ArgumentParser) -> None:
         type=_values,
         action="append",
         default=[],
-        help="ops of the model, or values with their sign, that one kernel must compute, such as gemm,relu or "
-        "%%gemm,%%relu; what forbids it is an error; may be repeated",
+        help="ops or values that one kernel must compute, such as gemm,relu; what forbids it is an error; may be "
+        "repeated",
     )
 
 
