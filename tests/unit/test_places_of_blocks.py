@@ -45,6 +45,8 @@ def test_the_edited_line_is_drawn(stage: str, old: str, new: str, code: str, wor
 
 
 def test_the_point_is_at_sizes_that_the_symbols_have() -> None:
-    text = (FOLDER / "gemm_bias_relu.poly").read_text(encoding="utf-8").replace("shapes", "  sym M in 3..2048\nshapes", 1)
+    text = (
+        (FOLDER / "gemm_bias_relu.poly").read_text(encoding="utf-8").replace("shapes", "  sym M in 3..2048\nshapes", 1)
+    )
     (diag, *_) = faults_of("poly", text.replace("0 <= i0 < M and", "0 <= i0 < M+1 and", 1))
     assert int(re.search(r"M=(\d+), ", diag.why())[1]) >= 3

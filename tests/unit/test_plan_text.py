@@ -165,9 +165,19 @@ def test_the_offered_edit_corrects_the_text(old: str, new: str) -> None:
 @pytest.mark.parametrize(
     "old,new,why,advice",
     [
-        ("  stages     4\n", "", "prefetch is 4; with warp_specialized it is 0..1: up to stages, which no line says", None),
+        (
+            "  stages     4\n",
+            "",
+            "prefetch is 4; with warp_specialized it is 0..1: up to stages, which no line says",
+            None,
+        ),
         ("[128, 256, 64]", "[120, 256, 64]", "tile is [120, 256, 64]; algo", "write one that it takes"),
-        ("B tma swizzle 128", "B tma swizzle 128, B tma", "of which B tma is not taken; algo", "write one that it takes"),
+        (
+            "B tma swizzle 128",
+            "B tma swizzle 128, B tma",
+            "of which B tma is not taken; algo",
+            "write one that it takes",
+        ),
     ],
 )
 def test_advice_does_not_lead_in_circles(old: str, new: str, why: str, advice: str | None) -> None:
@@ -180,6 +190,8 @@ def test_advice_does_not_lead_in_circles(old: str, new: str, why: str, advice: s
 
 def test_too_few_stages_are_told_once() -> None:
     """No prefetch fits them: it is not told beside."""
-    text = SAMPLE.read_text(encoding="utf-8").replace("stages     4", "stages     1").replace("prefetch 4", "prefetch 1")
+    text = (
+        SAMPLE.read_text(encoding="utf-8").replace("stages     4", "stages     1").replace("prefetch 4", "prefetch 1")
+    )
     (diag,) = check_plan(plan.parse(text))
     assert (diag.code, diag.facts["field"], diag.suggestion()) == ("E1525", "stages", "write one that it takes")

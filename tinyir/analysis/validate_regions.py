@@ -25,7 +25,12 @@ def _faults_of(one: Region, given: Analysis) -> Iterator[Diag]:
     for field in (f.name for f in fields(Analysis) if f.compare):
         left, right = getattr(given, field), getattr(wanted, field)
         if left != right:
-            yield Diag("E1413", one.name, {"word": field, "given": _shown(left), "wanted": _shown(right)}, given.places.get(field, one.span))
+            yield Diag(
+                "E1413",
+                one.name,
+                {"word": field, "given": _shown(left), "wanted": _shown(right)},
+                dict(given.places).get(field, one.span),
+            )
 
 
 def _shown(value: Any) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..kit.cli import Session, parser_of, run, tell
+from ..kit.diag import refuse
 from ..kit.files import make_folder, write_whole
+from ..kit.phrase import Phrase
 from ..kit.records import dataclass
 from .feed import arrays_for, feed_options, summary_of
 from .stage import read_module
@@ -114,6 +116,9 @@ def _body(session: Session) -> None:
     from ..runtime.arrays import write_arrays
     from ..runtime.run import run as run_on
 
+    if args.states and not module.region.model.states():
+        of, given = Phrase("models with states"), Phrase("a model without one")
+        raise refuse("E0018", "--states", options="--states", of=of, given=given, advice=Phrase("leave it out"))
     arrays, sizes = arrays_for(module.region.model, args, module.region)
     if args.extract:
         session.write(_extracted(session, module, arrays, sizes))

@@ -32,9 +32,10 @@ from ..ir.model import Model, Origin, Range, Shapes, Tensor, read_schema
 from ..ir.read import name_of, read_at, read_attrs
 from ..ir.types import TensorType
 from ..ir.verify import values_of_op
-from ..kit.diag import Diag, Label, Refused, collecting, refuse, refuse_all
+from ..kit.diag import Diag, Label, Refused, collecting, refuse, refuse_all, used_at
 from ..kit.phrase import Phrase
 from ..kit.records import replace
+from ..kit.span import Span
 from ..kit.text import Grammar, token_span
 from . import dslcalls, dslforms
 from .builder import Builder, Literal, Place, Ref
@@ -109,7 +110,9 @@ class _Program(GraphReader):
     def stated_by(self, part: Any) -> Any:
         """What a line outside of graphs states: the model's name, a range, values that share a kernel, or sizes."""
         if part.data == "range":
-            return Range(str(part.children[0]), int(part.children[1]), int(part.children[2]))
+            symbol, low, high = part.children
+            span = Span(symbol.start_pos, high.end_pos, symbol.line, symbol.column)
+            return Range(str(symbol), int(low), int(high), span=span)
         if part.data == "must_fuse":
             tokens = [ident.children[0] for ident in part.children]
             return tiny.MustFuse(tuple(map(name_of, tokens)), span=token_span(tokens[0]))
@@ -118,7 +121,8 @@ class _Program(GraphReader):
             return name
         token = part.children[1]
         items = read_at(read_attrs, token, self.text)
-        return Shapes(name, read_schema(items, {k: ("int", True) for k, _ in items}, name, token_span(token)))
+        sizes = read_schema(items, {k: ("int", True) for k, _ in items}, name, token_span(token))
+        return Shapes(name, sizes, span=token_span(token))
 
     def alone(self, graph: Graph) -> tuple[list[Tensor], list[tuple[str, Ref]]]:
         """The inputs and the results of a graph that nothing calls: its shape variables are symbols."""
@@ -218,7 +222,7 @@ class _Program(GraphReader):
         except Refused as fault:
             self.builder.drop()
             read = [scope.variables.get(name) for name in names_in(tree)]
-            for d in fault.diags:
+            for d in (used_at(d, span) for d in fault.diags):
                 labels = d.labels or (labels_of(read) if d.code[1:3] in ("10", "11", "13") else ())
                 self.faults.append(Diag(d.code, targets[0], d.facts, d.span or span, labels, d.edit))
             return None

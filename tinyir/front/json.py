@@ -26,7 +26,7 @@ from ..ir.model import Model, Origin, Tensor
 from ..ir.types import TensorType
 from ..ir.unknown import nearest, unknown_name
 from ..ir.verify import values_of_op
-from ..kit.diag import Diag, Label, Refused, refuse_all
+from ..kit.diag import Diag, Label, Refused, refuse_all, used_at
 from ..kit.phrase import Phrase
 from ..kit.records import replace
 from ..kit.span import Span
@@ -38,15 +38,22 @@ from .order import in_order
 
 TOP = ("signature", "tensors", "graph", "shape_sets", "symbols", "name", "fuse")
 # What other languages call ops, where the spelling does not tell.
-OTHERWISE = {
+_POOLS = {"max": "max", "average": "average", "avg": "average"}
+OTHERWISE: dict[str, str] = {
     "swish": "silu",
     "logistic": "sigmoid",
     "linear": "MatMul, GEMM",
     "dense": "MatMul, GEMM",
     "fullyconnected": "MatMul, GEMM",
-    "maxpool": "Pool",
-    "averagepool": "Pool",
-    "avgpool": "Pool",
+    "dot": "MatMul, GEMM",
+    "mm": "MatMul, GEMM",
+    "bmm": "MatMul",
+    **{f"conv{rank}d": "Conv" for rank in (1, 2, 3)},
+    **{f"{name}pool": Phrase("Pool with mode {mode}", mode=mode) for name, mode in _POOLS.items()},
+    **{f"global{name}pool": Phrase("Pool with mode {mode} and no kernel", mode=mode) for name, mode in _POOLS.items()},
+    **{name: Phrase("Reduce with op {op}", op=name) for name in ("sum", "prod")},
+    **{f"reduce{name}": Phrase("Reduce with op {op}", op=name) for name in ("sum", "max", "min", "mean", "prod")},
+    **{f"{name}imum": Phrase("Elementwise with fn {op}", op=name) for name in ("max", "min")},
     "upsample": "Resize",
 }
 ABOUT = {"E1006": ("axis", "axes"), "E1018": ("groups",)}  # faults of an attribute, which do not name it
@@ -70,6 +77,7 @@ class _Reader(SignatureReader):
     def __init__(self, text: str):
         super().__init__(text)
         self.given_by: dict[str, list[str]] = {}  # the tensors that each op gives, by the op's name
+        self.read_names: set[str] = set()  # the tensors that some op reads
         self.named: dict[str, Node] = {}  # the first op of each name
 
     def module(self, root: Node, name: str) -> tiny.Module:
@@ -221,6 +229,7 @@ class _Reader(SignatureReader):
         if type(node.value) in (int, float, bool):
             return Literal(node.value)
         tensor = self.expect(node, str, "inputs")
+        self.read_names.add(tensor)
         if not tensor or tensor in self.refs:
             return self.refs.get(tensor) if tensor else None
         self.fault("E1308", node, name, tensor=tensor, op=name, near=near(tensor, self.refs))
@@ -267,7 +276,7 @@ class _Reader(SignatureReader):
                 if isinstance(o, Ref) and o.place.span
             )
             span = self.places.of(node.get("inputs") or node)
-            for d in fault.diags:
+            for d in (used_at(d, span) for d in fault.diags):
                 place = d.span or self.attribute(node, d) or span
                 told = d.labels or (() if d.span else labels)
                 if d.code == "E1101" and attrs.get("axes", ()) is None:
@@ -364,7 +373,13 @@ class _Reader(SignatureReader):
             if tensor is None:
                 continue
             if tensor.name not in self.refs:
-                self.fault("E1312", node, tensor.name, tensor=tensor.name, near=near(tensor.name, self.refs))
+                self.fault(
+                    "E1312",
+                    node,
+                    tensor.name,
+                    tensor=tensor.name,
+                    near=near(tensor.name, sorted(self.refs, key=self.read_names.__contains__)),
+                )
             elif self.refs[tensor.name] is not None:
                 found.append((tensor.name, self.refs[tensor.name]))
         return found

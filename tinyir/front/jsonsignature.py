@@ -268,7 +268,7 @@ class SignatureReader(Reader):
                 and all(type(n) is int for n in limits)
                 and 0 <= limits[0] <= limits[1]
             ):
-                found.append(Range(symbol, *limits))
+                found.append(Range(symbol, *limits, span=self.places.of(member)))
             else:
                 self.fault("E0103", member.node, symbol, key=symbol, expected="[least, greatest]")
         return tuple(found)
@@ -304,7 +304,7 @@ class SignatureReader(Reader):
                         symbol=symbol,
                         fault=Phrase("is not a symbol of the signature"),
                     )
-                found.append(Shapes(name, tuple(given.items())))
+                found.append(Shapes(name, tuple(given.items()), span=self.places.of(member)))
         return tuple(found)
 
 

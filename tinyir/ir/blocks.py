@@ -57,11 +57,13 @@ class Block(Spanned):
     right: tuple[str, ...] = ()
     sum: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
-    places: dict[str, Span] = field(default_factory=dict, compare=False, kw_only=True, repr=False)  # of lines, by word
+    places: tuple[tuple[str, Span], ...] = field(
+        default=(), compare=False, kw_only=True, repr=False
+    )  # of lines, by word
 
     def place_of(self, word: str) -> Span | None:
         """Where the text has the line of this word, or else the block."""
-        return self.places.get(word, self.span)
+        return dict(self.places).get(word, self.span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class Tensor(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Range(Spanned):
     """What is known of a symbol: low <= symbol <= high."""
 
     symbol: str
@@ -109,7 +109,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Shapes:
+class Shapes(Spanned):
     """A shape set: a value for every symbol."""
 
     name: str
@@ -228,9 +228,7 @@ def read_schema(
     E0104 missing, E1026 a number that is not a value of `dtype`)."""
     given = dict(items)
     faults = [
-        Diag("E0102", at, {"at": of or at, "key": k, "known": _like(k, schema)}, span)
-        for k in given
-        if k not in schema
+        Diag("E0102", at, {"at": of or at, "key": k, "known": _like(k, schema)}, span) for k in given if k not in schema
     ]
     read = []
     for key, (kind, is_required) in schema.items():
@@ -264,14 +262,15 @@ def model_of(tree: Any, whole: str) -> Model:
             (inputs if direction == "in" else outputs).append(tensor)
         elif part.data == "range":
             symbol, low, high = part.children
-            ranges.append(Range(str(symbol), integer_of(low), integer_of(high)))
+            span = Span(symbol.start_pos, high.end_pos, symbol.line, symbol.column)
+            ranges.append(Range(str(symbol), integer_of(low), integer_of(high), span=span))
         else:
             name, sizes = part.children
             items = read_at(read_attrs, sizes, whole)
             read = read_schema(
                 items, {k: ("int", True) for k, _ in items}, name_of(name.children[0]), token_span(sizes)
             )
-            shape_sets.append(Shapes(name_of(name.children[0]), read))
+            shape_sets.append(Shapes(name_of(name.children[0]), read, span=token_span(sizes)))
     return Model(name_of(tree.children[0].children[0]), tuple(inputs), tuple(outputs), tuple(ranges), tuple(shape_sets))
 
 
@@ -328,12 +327,13 @@ def check_model(model: Model) -> list[Diag]:
         diags += [Diag("E0201", name, {"name": name}) for at, name in enumerate(names) if name in names[:at]]
     for r in model.ranges:
         if not 0 <= r.low <= r.high:
-            diags.append(Diag("E0103", r.symbol, {"key": r.symbol, "expected": "least..greatest"}))
+            diags.append(Diag("E0103", r.symbol, {"key": r.symbol, "expected": "least..greatest"}, r.span))
     symbols = model.symbols()
     for s in model.shape_sets:
         sizes = dict(s.sizes)
         for name in [n for n in symbols if n not in sizes]:
-            diags.append(Diag("E1303", s.name, {"set": s.name, "symbol": name, "fault": Phrase("has no size")}))
+            facts = {"set": s.name, "symbol": name, "fault": Phrase("has no size")}
+            diags.append(Diag("E1303", s.name, facts, s.span))
         for name, size in s.sizes:
             bounds = model.range_of(name)
             if name not in symbols:
@@ -342,6 +342,7 @@ def check_model(model: Model) -> list[Diag]:
                         "E1303",
                         s.name,
                         {"set": s.name, "symbol": name, "fault": Phrase("is not a symbol of the signature")},
+                        s.span,
                     )
                 )
             elif not bounds.low <= size <= bounds.high:
@@ -356,6 +357,7 @@ def check_model(model: Model) -> list[Diag]:
                                 "is {size}, outside {low}..{high}", size=size, low=bounds.low, high=bounds.high
                             ),
                         },
+                        s.span,
                     )
                 )
     return diags

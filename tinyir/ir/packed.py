@@ -17,7 +17,7 @@ from ..kit.records import fields
 from ..target.dtypes import DTYPES, DType
 from . import body, expr, manifest, model, region, types, windows
 
-_LEFT_OUT = ("span", "origin")
+_LEFT_OUT = ("span", "origin", "places")
 CLASSES: dict[str, type] = {
     f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}": kind
     for kind in (

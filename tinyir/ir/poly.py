@@ -104,7 +104,7 @@ def _block_of(parts: list[Any]) -> Block:
             _put_once(fields, own, word, tuple(map(name_of, inside)) if word == "fuses" else str(inside[0]), inside[0])
     pattern = None if pattern is None else str(pattern)
     lines_ = {"reads": tuple(reads), "windows": tuple(windows), **UNSTATED, **fields}
-    return Block(own, str(kind), pattern, **lines_, places=places, span=token_span(name.children[0]))
+    return Block(own, str(kind), pattern, **lines_, places=tuple(places.items()), span=token_span(name.children[0]))
 
 
 def _put_once(fields: dict[str, Any], block: str, word: str, value: Any, token: Any) -> None:

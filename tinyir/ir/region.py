@@ -105,7 +105,7 @@ class Analysis:
     buffer: str
     depth: int
     barrier: str
-    places: dict[str, Span] = field(default_factory=dict, compare=False, kw_only=True, repr=False)  # by word
+    places: tuple[tuple[str, Span], ...] = field(default=(), compare=False, kw_only=True, repr=False)  # by word
 
 
 @dataclass(frozen=True, slots=True, keeps_hash=True)
@@ -276,7 +276,7 @@ def _analysis_of(parts: list[Any]) -> Analysis:
     halo = tuple((str(h.children[0]), expr_of(h.children[1])) for h in halos.children if h is not None)
     axes = map(names_in, (parallel, reduce, tail))
     words = ("parallel", "reduce", "tail", "halo", "buffer", "depth", "barrier")
-    places = dict(zip(words, map(token_span, parts)))
+    places = tuple(zip(words, map(token_span, parts)))
     return Analysis(*axes, halo, str(buffer), int(depth), str(barrier), places=places)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from .phrase import EXPLAIN, Words, told
 from .quote import visible
-from .records import dataclass, field
+from .records import dataclass, field, replace
 from .span import Span
 
 MOST_SHOWN = 2000  # characters of one fact that a message repeats
@@ -75,6 +75,15 @@ class Diag:
 
 
 _OF_MISSING = ("E0104", "E1005")
+
+
+def used_at(d: Diag, span: Span | None) -> Diag:
+    """The diagnostic of two sizes that differ (E1304), where both are of one tensor: at the op that reads it twice,
+    `span`, since its declaration shows neither which op that is nor which axes; others as they are."""
+    sides = {str(d.facts.get(side, side)).rpartition("[")[0] for side in ("left", "right")}
+    if d.code != "E1304" or d.span is None or span is None or len(sides) > 1 or "" in sides:
+        return d
+    return replace(d, span=span, labels=(*d.labels, Label(d.span, d.facts["right"])))
 
 
 class Said(Words):

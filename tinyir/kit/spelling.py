@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .diag import Diag, Edit
 from .options import nearest
+from .phrase import Phrase
 from .records import replace
 from .span import Span, span_of
 
@@ -26,8 +27,8 @@ def with_edits(diags: Iterable[Diag], text: str, has_names: bool = True) -> list
 def edit_of(d: Diag, text: str, written: Sequence[str] = (*WORDS, *NAMES)) -> Edit | None:
     """The edit of a misspelt word, or None where nothing like it is known, or the text has it more than once there."""
     meant = next((d.facts[key] for key in MEANT if key in d.facts), None)
-    if meant is None or d.span is None or not text:
-        return None
+    if meant is None or isinstance(meant, Phrase) or d.span is None or not text:
+        return None  # a phrase says more than a word: `Pool with mode max`
     candidates = re.findall(r"[\w.\-]*\w", str(meant))
     if not set(d.facts).isdisjoint(NAMES) and set(written).isdisjoint(NAMES):
         return None

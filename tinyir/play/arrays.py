@@ -173,6 +173,23 @@ def _shape_fault(tensor: Tensor, shape: tuple[int, ...], sizes: Mapping[str, int
     return Diag(
         "E1703",
         tensor.name,
-        {"tensor": tensor.name, "expected": tensor.type, "given": list(shape), "bound": bound},
+        {
+            "tensor": tensor.name,
+            "expected": tensor.type,
+            "given": list(shape),
+            "bound": bound,
+            "help": _wanted(tensor, shape),
+        },
         tensor.span,
     )
+
+
+def _wanted(tensor: Tensor, shape: tuple[int, ...]) -> str:
+    """What is to change in an array: its rank, sizes that are numbers, or else what symbols are."""
+    if len(shape) != tensor.type.rank:
+        return Phrase("the array is of rank {given}, not {rank}", given=len(shape), rank=tensor.type.rank)
+    return Listing(
+        Phrase("axis {axis} is {given}, not {size}", axis=axis, given=given, size=dim)
+        for axis, (dim, given) in enumerate(zip(tensor.type.shape, shape))
+        if dim.constant not in (None, given)
+    ) or Phrase("a symbol has one size in all tensors of a run")
