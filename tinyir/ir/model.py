@@ -224,8 +224,8 @@ def read_schema(
     dtype: DType | None = None,
     of: str = "",
 ) -> Attrs:
-    """Parsed attribute items of the value or tensor `at`, an `of`, against a schema, in its order. Raises Refused (E0102 unknown, E0103 of another kind,
-    E0104 missing, E1026 a number that is not a value of `dtype`)."""
+    """Parsed attribute items of the value or tensor `at`, an `of`, against a schema, in its order. Raises Refused
+    (E0102 unknown, E0103 of another kind, E0104 missing, E1026 a number that is not a value of `dtype`)."""
     given = dict(items)
     faults = [
         Diag("E0102", at, {"at": of or at, "key": k, "known": _like(k, schema)}, span) for k in given if k not in schema

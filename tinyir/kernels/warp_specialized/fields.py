@@ -154,8 +154,13 @@ def _loads(case: Case) -> Accepts:
     told += [f"{tensor} tma | ld" for tensor in read]
     words, at = ", ".join(told), int(plan.swap_ab)
     if readable and not is_read and result.tile[at] != (rows := WARPGROUP_ROWS * plan.sharers):
-        sentence = "{ways}, and {tensors} only where tile[{at}] is {rows}"
-        words = Phrase(sentence, ways=words, tensors=", ".join(readable), at=at, rows=rows)
+        words = Phrase(
+            "{ways}, and {tensors} only where tile[{at}] is {rows}",
+            ways=words,
+            tensors=", ".join(readable),
+            at=at,
+            rows=rows,
+        )
     return where(words, takes)
 
 
