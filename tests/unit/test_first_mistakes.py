@@ -103,6 +103,11 @@ SAID = {
         "zebra is not defined",
     ),
     "a header taken away": ("tiny-index", b"\nmodel main\n", "the first line is not a tinyir header: an empty line"),
+    "states of a model that has none": (
+        "tiny-run --random 1 --states no_states.npz",
+        run_line("tinyc", ADDED).out,
+        "--states can only be said of models with states",
+    ),
     "a file of arrays that is not there": (
         "tiny-play --inputs no_such.npz",
         run_line("tiny-front", ADDED).out,

@@ -109,6 +109,7 @@ def test_without_a_gpu_auto_says_that_it_played_and_cuda_refuses() -> None:
     arrays = arrays_of(2, 3, 4)
     _, report = run(TEXT, arrays, check=True)
     assert report.device == "cpu" and [d.code for d in report.notes] == ["R3701", "R3702"]
+    assert report.notes[0].why().endswith("the text of its kernels was not run; --device=sim runs it")
     for options in ({"device": "cuda"}, {"bench": True}, {"device": "sim", "bench": True}):
         with pytest.raises(Refused) as fault:
             run(TEXT, arrays, **options)
