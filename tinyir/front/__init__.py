@@ -66,7 +66,7 @@ def language_of(text: str) -> str | None:
 
 _NODEID = re.compile(r'"uops"[ \t\r\n]*:')
 _COREIR = re.compile(r"%\d+[ \t]*=|outputs[ \t]*:")
-_DSL = re.compile(r"(?!model\s+\S+\s+(in|out)\s)(graph|model|sym|shapes)\b[^=:]")  # else a text without its header
+_DSL = re.compile(r"(?!model\s+\S+\s*(\Z|\s(in|out)\s))(graph|model|sym|shapes)\b[^=:]")  # else headless text
 _COMMENT = re.compile(r"(\s+|//[^\n]*|#[^\n]*)*")
 
 

@@ -320,7 +320,8 @@ def differing(
     moved: np.ndarray | float = 0,
 ) -> np.ndarray:
     """Where elements that are asked for differ by more than roundings to floats of these `digits` do, and by more than
-    roundings on the way have `moved` them."""
+    roundings on the way have `moved` them. Where infinity is wanted no number differs: whether it comes, and its sign,
+    may hang on a rounding before it (1 / (a - b))."""
     if not dtype.is_float:
         return np.argwhere(is_asked & (found != wanted))
     one, other = (a.astype(np.float64) for a in (found, wanted))
