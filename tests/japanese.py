@@ -21,7 +21,7 @@ ENGLISH = re.compile(rf"(?<![\w`./%\[-])(?:(?:{GLUE}) [a-z]{{3,}}|[a-z]{{3,}} (?
 QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"")
 # The names of rules by which values share a kernel or do not, each with its paragraph in the page of R3401 or R3402.
 RULES = ("compute at", "in memory", "no point", "other point", "other rows", "same point", "two folds")
-# Nouns that have a Japanese word, where they are no word of a text (`region` is a stage in region テキスト).
+# Nouns that have a Japanese word, unless a text writes them as words (`region` is a stage in region テキスト).
 NOUNS = re.compile(
     r"(?<![\w`.%/=-])(?:(?:kernel|mask|card|page|head|plan|region)s?|thread|cost model|copy engine|attention)"
     r"(?![\w`./=(\]-]| の?テキスト| の段| 以降| より前)"

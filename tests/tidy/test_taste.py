@@ -15,7 +15,7 @@ from .sources import ROOT, source_of
 PACKAGE = ROOT / "tinyir"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 500
-MOST_STATEMENTS = 71_591  # of the whole package; it only falls
+MOST_STATEMENTS = 71_588  # of the whole package; only a commit that says why raises it
 EMPTY_WORDS = {"util", "utils", "helper", "helpers", "common", "misc", "manager", "data", "info", "handle", "process"}
 
 

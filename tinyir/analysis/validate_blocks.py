@@ -5,7 +5,6 @@ shares nothing with the lowering: what its relations hold there is what the book
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -268,9 +267,7 @@ class _Instances:
     def __init__(self, module: poly.Module):
         self.module, self.values = module, module.index.tiny.value_of()
         self.entries, self.types = module.index.entry_of(), module.index.tiny.type_of()
-        bounds = [(low, high, size) for (_, low, high), size in zip(module.index.ranges(), itertools.cycle(SIZES))]
-        symbols = module.index.tiny.model.symbols()
-        self.sizes = {s: min(max(size, low), high) for s, (low, high, size) in zip(symbols, bounds)}
+        self.sizes = module.index.tiny.model.sizes_near(SIZES)
         self.params = tuple(p.name for p in module.params)
         self.asked: set[Any] = set()
 

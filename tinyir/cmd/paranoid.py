@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from itertools import cycle
 from typing import Any
 
 from ..ir.model import Model
@@ -97,6 +96,4 @@ class Paranoid:
 
 def _small(model: Model, stated: Mapping[str, int]) -> dict[str, int]:
     """A size for each symbol: what is stated, else a small one, within its range."""
-    bounds = {symbol: model.range_of(symbol) for symbol in model.symbols()}
-    small = (min(max(size, b.low), b.high) for size, b in zip(cycle(SIZES), bounds.values()))
-    return dict(zip(bounds, small)) | dict(stated)
+    return model.sizes_near(SIZES) | dict(stated)

@@ -25,6 +25,7 @@ col_major tensor the last two axes are exchanged there (`memory_type`, `memory_o
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -172,6 +173,11 @@ class Model:
     def range_of(self, symbol: str) -> Range:
         """The range of a symbol; 0 to 2^31 - 1 when none is stated."""
         return next((r for r in self.ranges if r.symbol == symbol), Range(symbol, 0, (1 << 31) - 1))
+
+    def sizes_near(self, sizes: Iterable[int]) -> dict[str, int]:
+        """A size for each symbol: these in turn, each as near as the symbol's range allows."""
+        bounds = map(self.range_of, self.symbols())
+        return {b.symbol: min(max(size, b.low), b.high) for b, size in zip(bounds, itertools.cycle(sizes))}
 
 
 def is_exchanged(tensor: Tensor) -> bool:

@@ -45,7 +45,7 @@ def computed_of(module: Any) -> set[str]:
 
 def values_of_op(module: Any, name: str) -> tuple[str, ...]:
     """What kernels compute of the values that came from the op `name` of the model: without its movements, where it is
-    more than those. None where no op is called so, or no output needs it."""
+    more than those. Empty where no op is called so, or no output needs it."""
     computed = computed_of(module)
     made = [v for v in module.values if v.origin is not None and v.origin.name == name and v.name in computed]
     return tuple(v.name for v in made if not OPS[v.op].is_movement) or tuple(v.name for v in made)

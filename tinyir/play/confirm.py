@@ -80,8 +80,7 @@ class _Values:
 
     def _sizes(self) -> dict[str, int]:
         """Small sizes where every axis has points, else those of a shape set."""
-        bounds = [self.model.range_of(symbol) for symbol in self.model.symbols()]
-        small = {b.symbol: min(max(size, b.low), b.high) for b, size in zip(bounds, itertools.cycle(SIZES))}
+        small = self.model.sizes_near(SIZES)
         is_full = all(a.size.evaluate(small) > 0 for e in self.book.entries for a in e.axes)
         return small if is_full or not self.model.shape_sets else dict(self.model.shape_sets[0].sizes)
 

@@ -58,8 +58,8 @@ _WORDS = {"fp64": ("d", "Q", 0), "fp32": ("f", "I", 0), "fp16": ("e", "H", 0), "
 
 
 def _bits(value: Number, source: DType, dtype: DType) -> Number:
-    """A number of the same bits: a float is rounded to its dtype first, since there are no bits of others. What has 8
-    bits is unsaid where one side is a float."""
+    """A number of the same bits: a float is rounded to its dtype first, since only numbers of that dtype have bits.
+    What has 8 bits is unsaid where one side is a float."""
     if source == dtype:
         return value
     if source.is_float:

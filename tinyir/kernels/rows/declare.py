@@ -22,7 +22,7 @@ from ..family import Array, Needs, Problem
 from ..parts.kept import bytes_beside, read_late, read_twice, reads_along, words_held
 from ..parts.point import free_axes, needed
 from ..problem import Row
-from ..resources import REGISTER_STEP, allotted, threads_of
+from ..resources import allotted, filled, threads_of
 
 ADDRESSING = 24  # registers, with those of one access
 FEW = 8  # fewer of them where one tensor is read and folded once, and nothing is written along the row
@@ -87,8 +87,7 @@ def declare(plan: Plan, problem: Problem) -> Needs:
         read = _read(region, kernel)
         held = sum(one.dtype.bytes for one in read) * each // 4 + FEW * (len(read) > 1)
         held += LATE * len(_late(region, kernel)) + ADDRESSING
-        wanted = most // max(1, most // held) // REGISTER_STEP * REGISTER_STEP  # all that leave as many CTAs
-        return Needs(meeting_arrays(plan, region, kernel), registers=allotted(plan, wanted))
+        return filled(plan, Needs(meeting_arrays(plan, region, kernel), registers=held))
     least = max(8 * row.held, 9) * each // 8 + HOLDING
     if row.is_folded:  # the compiler keeps what several folds read, where the text reads it again too
         wanted = max(1, row.held) * each + min(plan.threads[0] // WARP, MOST_PARTS) + FOLDING

@@ -226,7 +226,7 @@ def multi_margin_loss(call: Call) -> Any:
 
 @aten("multilabel_margin_loss.default", "multilabel_margin_loss_forward.default")
 def multilabel_margin_loss(call: Call) -> Any:
-    """How far classes that are no target are above a margin of 1 below each target, divided by the number of classes.
+    """How far classes that are not targets are above a margin of 1 below each target, divided by the number of classes.
     The targets of a row end before the first -1. Beside it which classes are targets."""
     x, target = wide(call, call.tensor("self")), call.tensor("target")
     axis, classes = x.rank - 1, x.shape[-1]
